@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 
 from django.db import connection
 
+from ledger.prepared_queries import executed
+
 
 def now() -> datetime:
     """Return the current time in UTC. SQLite has no clock of its own, so the process's clock is used there."""
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT clock_timestamp()")
+        with executed("SELECT clock_timestamp()", [], connection) as cursor:
             current: datetime = cursor.fetchone()[0]
             return current
     return datetime.now(UTC)

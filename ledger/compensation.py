@@ -52,7 +52,12 @@ def _to_compensate(scope: str) -> QuerySet[Effect]:
 
 def list_applied_cancels(scope: str) -> list[Effect]:
     """Return the effects whose cancel was requested but which were applied, newest first."""
-    return list(_newest_first(scope).filter(cancel_asked_at__isnull=False))
+    return _applied_cancels.all(scope=scope)
+
+
+@prepared
+def _applied_cancels(scope: str) -> QuerySet[Effect]:
+    return _newest_first(scope).filter(cancel_asked_at__isnull=False)
 
 
 def lock_effect_to_compensate(scope: str, key: str) -> Effect | None:

@@ -15,15 +15,19 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, NotSupportedError, connections
+from django.db import DEFAULT_DB_ALIAS, NotSupportedError, OperationalError, connections
 from django.db.models import BigIntegerField, CharField, DateTimeField, Expression, Field, Model, QuerySet
-from django.db.models.query import ModelIterable, get_related_populators
+from django.db.models.base import ModelState
+from django.db.models.constants import OnConflict
+from django.db.models.query import ModelIterable
 from django.db.models.sql import InsertQuery, UpdateQuery
-
-from ledger.transactions import StalePreparedStatement
 
 R = TypeVar("R")
 M = TypeVar("M", bound=Model)
+
+
+class StalePreparedStatement(OperationalError):
+    """A table has changed under a prepared statement. The rollback discards what the connection prepared."""
 
 
 class Parameter(Expression):
@@ -51,6 +55,13 @@ class StatementTime(Parameter):
 
     def value_of(self, values: dict[str, Any], here: Any) -> Any:
         return self.output_field.get_db_prep_value(datetime.now(UTC), here)
+
+
+class CurrentTime(StatementTime):
+    """The time at which the database computes this column, for statements that read it after a lock (``ledger.clock``)."""
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> Any:
+        return "CLOCK_TIMESTAMP()", []
 
 
 def int_parameter(name: str) -> Parameter:
@@ -113,44 +124,72 @@ class PreparedUpdate:
     def __init__(self, build: Callable[..., QuerySet[Any]], columns: Iterable[str]) -> None:
         self._build = build
         self._columns = tuple(columns)
-        self._texts: dict[str, tuple[str, Any]] = {}
+        self._texts: dict[str, tuple[str, str, Any]] = {}
 
     def write(self, **values: Any) -> int:
         """Execute the UPDATE and return the number of rows."""
         here = _here()
+        _, text, converted = self.statement(here, values)
+        with executed(text, converted, here) as cursor:
+            return int(cursor.rowcount)
+
+    def statement(self, here: Any, values: dict[str, Any]) -> tuple[str, str, list[Any]]:
+        """Return the table, the SQL and its parameters for the connection ``here``."""
         compiled = self._texts.get(here.vendor)
         if compiled is None:
             compiled = self._texts[here.vendor] = self._compile(here)
-        with _executed(compiled[0], _with_values(compiled[1], values, here), here) as cursor:
-            return int(cursor.rowcount)
+        table, text, params = compiled
+        return table, text, _with_values(params, values, here)
 
-    def _compile(self, here: Any) -> tuple[str, Any]:
+    def _compile(self, here: Any) -> tuple[str, str, Any]:
         query: Any = _built(self._build).query.chain(UpdateQuery)
         fields = query.get_meta()
         query.add_update_values({name: Parameter(name, fields.get_field(name)) for name in self._columns})
-        return _with_constants(query.get_compiler(connection=here).as_sql(), here)
+        return (fields.db_table, *_with_constants(query.get_compiler(connection=here).as_sql(), here))
 
 
 def insert_row(row: M) -> M:
     """Insert a new row as ``save(force_insert=True)`` would, and return it with its primary key."""
-    here, model = _here(), type(row)
-    place = (here.vendor, model)
-    if place not in _inserts:
-        fields = [field for field in model._meta.local_concrete_fields if not field.primary_key]
-        query = InsertQuery(model)
-        query.insert_values(fields, [row])
-        compiler = query.get_compiler(connection=here)
-        compiler.returning_fields = [model._meta.pk]
-        _inserts[place] = compiler.as_sql()[0][0], fields
-    text, fields = _inserts[place]
-    values = [field.get_db_prep_save(field.pre_save(row, add=True), here) for field in fields]
-    with _executed(text, values, here) as cursor:
-        row.pk = cursor.fetchone()[0]
-    row._state.adding, row._state.db = False, here.alias
+    if not _insert(row, None):
+        raise RuntimeError(f"{type(row).__name__}: the database returned no primary key")
     return row
 
 
-_inserts: dict[tuple[str, Any], tuple[str, list[Any]]] = {}
+def insert_row_if_new(row: Model) -> bool:
+    """Insert a row unless a unique constraint prevents it (ON CONFLICT DO NOTHING); False if it does.
+
+    It waits for the commit of a concurrent transaction that inserts the same, which a later statement then reads.
+    """
+    return _insert(row, OnConflict.IGNORE)
+
+
+def _insert(row: Model, on_conflict: OnConflict | None) -> bool:
+    here = _here()
+    text, values = insert_statement(row, here, on_conflict)
+    with executed(text, values, here) as cursor:
+        returned = cursor.fetchone()
+    if returned is None:
+        return False
+    row.pk = returned[0]
+    row._state.adding, row._state.db = False, here.alias
+    return True
+
+
+def insert_statement(row: Model, here: Any, on_conflict: OnConflict | None = None) -> tuple[str, list[Any]]:
+    """Return the INSERT of a row, which returns its primary key, and its parameters for the connection ``here``."""
+    place = (here.vendor, type(row), on_conflict)
+    if place not in _inserts:
+        fields = [field for field in row._meta.local_concrete_fields if not field.primary_key]
+        query = InsertQuery(type(row), on_conflict=on_conflict)
+        query.insert_values(fields, [row])
+        compiler = query.get_compiler(connection=here)
+        compiler.returning_fields = [row._meta.pk]
+        _inserts[place] = compiler.as_sql()[0][0], fields
+    text, fields = _inserts[place]
+    return text, [field.get_db_prep_save(field.pre_save(row, add=True), here) for field in fields]
+
+
+_inserts: dict[tuple[str, Any, OnConflict | None], tuple[str, list[Any]]] = {}
 
 
 def _here() -> Any:
@@ -159,7 +198,7 @@ def _here() -> Any:
 
 
 @contextmanager
-def _executed(text: str, values: list[Any], here: Any) -> Iterator[Any]:
+def executed(text: str, values: list[Any], here: Any) -> Iterator[Any]:
     """Execute a statement and yield the cursor with its rows.
 
     After a migration changed a table, PostgreSQL refuses statements that a connection prepared before. Outside a
@@ -226,19 +265,16 @@ class _Text:
     def __init__(self, queryset: QuerySet[Any]) -> None:
         compiler = queryset.query.get_compiler(using=queryset.db)
         self.sql, self.params = _with_constants(compiler.as_sql(), connections[queryset.db])
-        self.compiler, self.db, info = compiler, queryset.db, compiler.klass_info
+        self.compiler = compiler
         self.converters = compiler.get_converters(chain(column[0] for column in compiler.select))
         self.of_rows = queryset._iterable_class is ModelIterable
         if not self.of_rows:
             return
-        self.model = info["model"]
-        self.first, self.end = info["select_fields"][0], info["select_fields"][-1] + 1
-        self.names = [column[0].target.attname for column in compiler.select[self.first : self.end]]
-        self.related = get_related_populators(info, compiler.select, queryset.db)  # type: ignore[call-arg]  # of Django 6
+        self.instance = _Instance(compiler.klass_info, compiler.select, queryset.db)
         self.annotated = dict(compiler.annotation_col_map)
 
     def rows(self, values: dict[str, Any], here: Any) -> list[Any]:
-        with _executed(self.sql, _with_values(self.params, values, here), here) as cursor:
+        with executed(self.sql, _with_values(self.params, values, here), here) as cursor:
             found = cursor.fetchall()
         converted = self._converted(found)
         return [self._row(columns) for columns in converted] if self.of_rows else [tuple(row) for row in converted]
@@ -248,9 +284,37 @@ class _Text:
         return self.compiler.apply_converters(found, self.converters) if self.converters else found
 
     def _row(self, columns: Any) -> Any:
-        row = self.model.from_db(self.db, self.names, columns[self.first : self.end])
-        for populator in self.related:
-            populator.populate(columns, row)
+        row = self.instance.make(columns)
         for name, place in self.annotated.items():
             setattr(row, name, columns[place])
+        return row
+
+
+class _Instance:
+    """How some columns of a result become a model instance, with those that ``select_related`` joins.
+
+    The attributes are set at once. ``Model.__init__`` sets them one by one and sends two signals, to which nothing
+    listens here: that took as long as the statement.
+    """
+
+    def __init__(self, info: dict[str, Any], select: Any, db: str) -> None:
+        self.model, self.db = info["model"], db
+        self.first, self.end = info["select_fields"][0], info["select_fields"][-1] + 1
+        self.names = [column[0].target.attname for column in select[self.first : self.end]]
+        self.pk = self.first + self.names.index(self.model._meta.pk.attname)
+        self.related = [
+            (_Instance(related, select, db), related["local_setter"], related["remote_setter"])
+            for related in info.get("related_klass_infos", [])
+        ]
+
+    def make(self, columns: Any) -> Any:
+        row = self.model.__new__(self.model)
+        row._state = ModelState()
+        row._state.adding, row._state.db = False, self.db
+        row.__dict__.update(zip(self.names, columns[self.first : self.end], strict=True))
+        for instance, set_here, set_there in self.related:
+            joined = None if columns[instance.pk] is None else instance.make(columns)
+            set_here(row, joined)
+            if joined is not None:
+                set_there(joined, row)
         return row

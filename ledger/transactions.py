@@ -15,18 +15,15 @@ from typing import ParamSpec, TypeVar
 
 from django.db import OperationalError, connection, transaction
 
-from ledger import row_digests
+from ledger import row_digests, write_batch
 from ledger.errors import Busy, Refusal
+from ledger.prepared_queries import StalePreparedStatement
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 TRIES = 3
 RETRYABLE_SQLSTATES = {"40001", "40P01"}
-
-
-class StalePreparedStatement(OperationalError):
-    """A table has changed under a prepared statement. The rollback discards what the connection prepared."""
 
 
 def use_case(function: Callable[P, T | Refusal]) -> Callable[P, T]:
@@ -41,7 +38,7 @@ def use_case(function: Callable[P, T | Refusal]) -> Callable[P, T]:
         for attempt in range(1, TRIES + 1):
             row_digests.forget_written_rows()
             try:
-                with transaction.atomic(durable=True):
+                with transaction.atomic(durable=True), write_batch.collecting():
                     outcome = function(*args, **kwargs)
                     _refuse_unrecorded()
                 break

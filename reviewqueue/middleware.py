@@ -22,6 +22,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render, resolve_url
+from django.template.response import SimpleTemplateResponse
+from django.urls import get_resolver
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django_htmx.http import HttpResponseClientRedirect
@@ -35,6 +37,7 @@ from reviewqueue.text.times import find_time_zone
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
+_API = "/api/v1/"
 #: Paths without a page rate limit: the API has limits of its own; probes and static files need none.
 _NOT_PAGES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/")
 _SESSION_ENDED = "Your session has expired, so no draft is saved. Submit your input to sign in and keep it."
@@ -123,6 +126,22 @@ def refuse_nul_characters(get_response: GetResponse) -> GetResponse:
         if any("\x00" in text for text in texts):
             raise SuspiciousOperation("The request contains the character NUL.")
         return get_response(request)
+
+    return middleware
+
+
+def answer_api_calls(get_response: GetResponse) -> GetResponse:
+    """Answer a call of the API without the middleware that follows: the API has no session, CSRF token or messages.
+
+    That middleware took a fifth of a call's time. Every path below ``/api/v1/`` is a view of the API, also an unknown one.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if not request.path_info.startswith(_API):
+            return get_response(request)
+        request.resolver_match = match = get_resolver().resolve(request.path_info)
+        response: SimpleTemplateResponse = match.func(request, *match.args, **match.kwargs)
+        return response.render() if hasattr(response, "render") else response
 
     return middleware
 

@@ -63,15 +63,17 @@ MIDDLEWARE = [
     "reviewqueue.middleware.CompressionMiddleware",
     "reviewqueue.middleware.disable_caching",
     "reviewqueue.middleware.refuse_nul_characters",
-    "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "reviewqueue.middleware.answer_api_calls",
+    # Calls of the API do not reach the middleware below: it is about sessions and pages.
+    "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "reviewqueue.middleware.limit_page_rate",
     "reviewqueue.middleware.LoginRequiredSavingDraft",  # a test lists the views without it
     "django.contrib.messages.middleware.MessageMiddleware",
     "reviewqueue.middleware.activate_browser_time_zone",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]

@@ -14,10 +14,10 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
-from ledger import prepared_queries
 from ledger.prepared_queries import PreparedUpdate
 from ledger.public_ids import new_id
 from ledger.transactions import assert_in_transaction
+from ledger.write_batch import insert_later, update_later
 from runs.models import Continuation, HandBack, Run
 from runs.states import CONTINUATION_TRANSITIONS, OPEN_CONTINUATIONS, ContinuationKind, ContinuationStatus
 
@@ -42,7 +42,7 @@ def make_continuation(
     assert_in_transaction()
     status = ContinuationStatus.CHECKING if to_check else ContinuationStatus.READY
     run.open_continuation = status
-    return prepared_queries.insert_row(
+    return insert_later(
         Continuation(
             public_id=new_id("con"),
             run=run,
@@ -137,8 +137,8 @@ def _move(run: Run, continuation: Continuation, verb: str, **fields: object) -> 
     assert_in_transaction()
     allowed, to = CONTINUATION_TRANSITIONS[verb]
     write = _guarded_write(allowed, ("status", *fields))
-    if write.write(pk=continuation.pk, status=to, **fields) != 1:
-        raise RuntimeError(f"{verb} found the continuation {continuation.public_id} in another state")
+    changed = f"{verb} found the continuation {continuation.public_id} in another state"
+    update_later(write, changed=changed, pk=continuation.pk, status=to, **fields)
     continuation.status = to
     for name, value in fields.items():
         setattr(continuation, name, value)

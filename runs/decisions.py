@@ -22,6 +22,7 @@ from ledger.prepared_queries import PreparedUpdate, prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_in_transaction
+from ledger.write_batch import update_later
 from runs import schemas
 from runs.errors import AlreadyDecided, AlreadyVoted, Expired, InputInvalid, InterruptCancelled, Superseded, Withdrawn
 from runs.models import Decision, Interrupt, Permit, Run, Signal
@@ -185,7 +186,7 @@ def record_delivery(run: Run, *, now: datetime) -> None:
     A delivered answer can no longer be undone, even if the lease of that claim has ended.
     """
     assert_in_transaction()
-    _DELIVERY.write(run=run.pk, epoch=run.epoch, delivered_at=now)
+    update_later(_DELIVERY, run=run.pk, epoch=run.epoch, delivered_at=now)
 
 
 def _undelivered(run: int, epoch: int) -> QuerySet[Decision]:

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from django.contrib.auth.models import AbstractUser, User
+from django.db.models import QuerySet
 
 from ledger.digests import digest
 from ledger.errors import PayloadInvalid, Problem
 from ledger.exact_json import dumps
+from ledger.prepared_queries import prepared
 from runs import schemas
 from runs.decisions import answer_schema
 from runs.errors import SchemaUnsupported
 from runs.facts import RequestedFact
-from runs.models import Interrupt, Policy, Queue, Schema
+from runs.models import Fact, Interrupt, Policy, Queue, Schema
 from runs.policies import RequestedTerms
 from runs.states import VERDICTS_OF, Kind
 
@@ -85,8 +87,13 @@ def stored_content_digest(interrupt: Interrupt) -> str:
         proposal=interrupt.proposal,
         evidence=interrupt.evidence,
         input_schema=answer_schema(interrupt),
-        facts={fact.name: fact.value for fact in interrupt.facts.all()},
+        facts=dict(_facts_of_interrupt.all(interrupt=interrupt.pk)),
     )
+
+
+@prepared
+def _facts_of_interrupt(interrupt: int) -> QuerySet[Fact, tuple[str, Any]]:
+    return Fact.objects.filter(interrupt=interrupt).values_list("name", "value")
 
 
 def check_verdicts(wait: RequestedInterrupt, at: str) -> list[str]:

@@ -20,6 +20,7 @@ from ledger import clock, row_digests
 from ledger.prepared_queries import PreparedUpdate
 from ledger.row_digests import CONTENT, STATE
 from ledger.transactions import assert_in_transaction
+from ledger.write_batch import update_later
 from runs.continuations import make_continuation, void_continuation
 from runs.decisions import Answer, approved_call, move_decisions, record_decision
 from runs.facts import find_checks_and_undo_end
@@ -264,8 +265,7 @@ def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], 
     write = _guarded_write(allowed, tuple(fields))
     plain = {name: getattr(value, "pk", value) for name, value in fields.items()}
     before = {"pk": interrupt.pk, "version": interrupt.state_version, "at_level": interrupt.level}
-    if write.write(**before, **plain) != 1:
-        raise RuntimeError(f"the interrupt {interrupt.public_id} changed under its lock")
+    update_later(write, changed=f"the interrupt {interrupt.public_id} changed under its lock", **before, **plain)
     changed = {name for name, value in fields.items() if getattr(interrupt, name) != value}
     for name, value in fields.items():
         setattr(interrupt, name, value)

@@ -7,33 +7,44 @@ wait for the lock.
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from datetime import datetime
+
+from django.db.models import Exists, OuterRef, QuerySet
 
 from ledger import actors, clock, effect_queries
 from ledger.models import Effect
-from ledger.prepared_queries import prepared
+from ledger.prepared_queries import CurrentTime, prepared
 from ledger.transactions import use_case
 from runs.errors import AgentHalted
 from runs.locks import lock_run
 from runs.models import Agent, Halt, Run
 
 
-def refuse_halted_agent(agent_id: int) -> None:
-    """Raise ``AgentHalted`` if the agent is halted now. Call it after the run's lock."""
-    halt_now = open_halts().filter(agent=agent_id).select_related("agent").first()
+def refuse_halted_agent(agent_id: int) -> datetime:
+    """Raise ``AgentHalted`` if the agent is halted now, and return the time. Call it after the run's lock."""
+    is_halted_now, now = read_halt_and_clock(agent_id)
+    halt_now = open_halts().filter(agent=agent_id).select_related("agent").first() if is_halted_now else None
     if halt_now is not None:
         by = actors.actor_label(halt_now.halted_by)
         detail = f"The agent {halt_now.agent} is halted until an operator lifts it. {by} halted it: “{halt_now.reason}”"
         raise AgentHalted(detail, halted_at=halt_now.halted_at)
+    return now
 
 
 def is_halted(agent_id: int) -> bool:
-    return bool(_open_halts_of.all(agent=agent_id))
+    return read_halt_and_clock(agent_id)[0]
+
+
+def read_halt_and_clock(agent_id: int) -> tuple[bool, datetime]:
+    """Return, in one statement, whether the agent is halted, and the time of the database. Call it after the last lock."""
+    [(is_halted_now, now)] = _halt_and_clock.all(agent=agent_id)
+    return is_halted_now, now
 
 
 @prepared
-def _open_halts_of(agent: int) -> QuerySet[Halt, tuple[int]]:
-    return open_halts().filter(agent=agent).values_list("pk")
+def _halt_and_clock(agent: int) -> QuerySet[Agent, tuple[bool, datetime]]:
+    halted = Exists(open_halts().filter(agent=OuterRef("pk")))
+    return Agent.objects.filter(pk=agent).values_list(halted, CurrentTime())
 
 
 def open_halts() -> QuerySet[Halt]:

@@ -12,20 +12,21 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from ledger import prepared_queries, row_digests
+from ledger import row_digests
 from ledger.digests import digest
 from ledger.models import Effect
 from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_in_transaction
+from ledger.write_batch import insert_later
 from runs.errors import CallNotApproved, PermitExpired, PermitUsed
 from runs.models import Decision, Interrupt, Permit, Run
 
 
 def make_permit(decision: Decision, *, run: Run, call: dict[str, Any], valid_until: datetime) -> Permit:
     assert_in_transaction()
-    permit = prepared_queries.insert_row(
+    permit = insert_later(
         Permit(
             public_id=new_id("per"),
             decision=decision,

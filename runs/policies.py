@@ -86,7 +86,7 @@ def rules_with_any_queue(*, reason: str = "") -> list[tuple[EffectRule, Policy]]
 
 @prepared
 def _policies_of_reason(agent: int, reason: str) -> QuerySet[Any]:
-    policies = Policy.objects.filter(Q(agent=agent) | Q(agent=None), reason=reason)
+    policies = Policy.objects.filter(Q(agent=agent) | Q(agent=None), reason=reason).select_related("queue")
     return policies.annotate(recorded=recorded_policy(OuterRef("pk")))
 
 
@@ -168,7 +168,8 @@ def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
     # Checked before the lookup, so that a forbidden queue and a missing one get the same answer.
     if not policy.any_queue and slug not in allowed_queues(policy):
         raise _refused(f"{at}/queue", f"must be one of: {', '.join(allowed_queues(policy))}", rule="queues")
-    queue = _queue_by_slug.first(slug=slug)
+    is_default = policy.queue is not None and policy.queue.slug == slug
+    queue = policy.queue if is_default else _queue_by_slug.first(slug=slug)
     if queue is None:
         raise _refused(f"{at}/queue", "is not a queue that a request can name", rule="queues")
     if not queue.accepts_new:

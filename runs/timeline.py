@@ -8,8 +8,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ledger import prepared_queries, row_digests
+from ledger import row_digests
 from ledger.digests import digest
+from ledger.write_batch import insert_later
 from runs.models import Event, Run
 
 
@@ -23,7 +24,7 @@ def record_event(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) 
     written = row_digests.take_written_digests(run.public_id)
     event = Event(**place, type=type, actor=actor[:300], at=at, refs=refs, row_digests=written)
     event.digest = digest(event.covered())
-    prepared_queries.insert_row(event)
+    insert_later(event)
     run.timeline_head = event.digest
     return event
 

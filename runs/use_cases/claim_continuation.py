@@ -26,7 +26,7 @@ from runs.decisions import ClaimedDecisions, read_decisions_for_claim, record_de
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RecordChanged
 from runs.facts import has_changed
 from runs.holds import has_other_holds, lift_holds, open_hold
-from runs.kill_switch import is_halted, refuse_halted_agent
+from runs.kill_switch import read_halt_and_clock, refuse_halted_agent
 from runs.leases import Lease, current_lease, grant_lease
 from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, HandBack, Hold, Permit, Run
@@ -144,9 +144,11 @@ def _claim_next(request: ClaimRequest) -> ClaimedRun | bool | None:
     assert_in_transaction()
     agent, versions = request.agent, _versions(request.code_versions)
     run = _next_to_lock(len(versions)).first(agent=agent.pk, own=request.code_version, **versions)
-    if run is None or is_halted(agent.pk):
+    if run is None:
         return None
-    now = clock.now()
+    is_halted, now = read_halt_and_clock(agent.pk)
+    if is_halted:
+        return None
     continuation = _ready_continuation.first(run=run.pk, now=now)
     if continuation is None:
         return False
@@ -228,6 +230,7 @@ def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: 
         if changed:
             _hold_changed_records(run, continuation, changed, now=now)
             return None
+    content = _read_content(run, continuation.checkpoint)  # before the writes, which are then one statement
     lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
     grant_lease(run, seconds=request.lease_seconds, now=now)
     run.attempts += 1
@@ -245,7 +248,7 @@ def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: 
         code_version=request.code_version,
     )
     save_status(run, now)
-    return _describe_claim(run, continuation, decisions, consulted, now=now)
+    return _describe_claim(run, continuation, decisions, consulted, content, now=now)
 
 
 def _find_changed(run: Run, checkpoint: Checkpoint, decisions: ClaimedDecisions) -> str:
@@ -290,27 +293,50 @@ def _repeat_claim(
     lost = [
         permit.decision.interrupt_id for permit in decisions.permits if find_lost_approval(permit, still_may_decide)
     ]
-    claimed = _describe_claim(run, continuation, decisions, consulted, now=now)
+    content = _read_content(run, continuation.checkpoint)
+    claimed = _describe_claim(run, continuation, decisions, consulted, content, now=now)
     return replace(claimed, permits=[it for it in claimed.permits if it.decision.interrupt_id not in lost])
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Content:
+    """What a claim returns beside decisions and effects."""
+
+    facts: list[Fact]
+    compensated_since: list[str]
+    undone: list[Effect]
+
+
+def _read_content(run: Run, checkpoint: Checkpoint) -> _Content:
+    return _Content(
+        facts=_facts_of_checkpoint.all(checkpoint=checkpoint.pk),
+        compensated_since=_compensated_since(run, checkpoint),
+        undone=list_compensations_of_claim(run),
+    )
+
+
 def _describe_claim(
-    run: Run, continuation: Continuation, decisions: ClaimedDecisions, consulted: EffectsForClaim, *, now: datetime
+    run: Run,
+    continuation: Continuation,
+    decisions: ClaimedDecisions,
+    consulted: EffectsForClaim,
+    content: _Content,
+    *,
+    now: datetime,
 ) -> ClaimedRun:
-    checkpoint = continuation.checkpoint
     return ClaimedRun(
         run=run,
         lease=current_lease(run),
         continuation=continuation,
-        checkpoint=checkpoint,
+        checkpoint=continuation.checkpoint,
         answers=decisions.accepted,
         overtaken=decisions.overtaken,
-        facts=_facts_of_checkpoint.all(checkpoint=checkpoint.pk),
+        facts=content.facts,
         effects=consulted.effects,
         has_more_effects=not consulted.is_whole,
         permits=[permit for permit in decisions.permits if permit.valid_until > now],
-        compensated_since=_compensated_since(run, checkpoint),
-        undone=list_compensations_of_claim(run),
+        compensated_since=content.compensated_since,
+        undone=content.undone,
     )
 
 

@@ -1,12 +1,14 @@
-"""Create the interrupts of one checkpoint, in the transaction of the suspend or ask.
+"""Plan and create the interrupts of one checkpoint, in the transaction of the suspend or ask.
 
 The first status is written here. Every later one is written by the interrupt controller (``runs.interrupts``).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
@@ -16,6 +18,7 @@ from ledger.errors import PayloadInvalid
 from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
 from ledger.transactions import assert_in_transaction
+from ledger.write_batch import insert_later
 from runs.checkpoints import checkpoint_digests
 from runs.child_runs import policy_for
 from runs.errors import CorrelationTaken
@@ -32,32 +35,48 @@ from runs.interrupt_requests import (
 )
 from runs.interrupts import next_reminder
 from runs.models import Agent, Assignee, Checkpoint, Interrupt, Run
-from runs.policies import decide_terms
+from runs.policies import InterruptTerms, decide_terms
 from runs.run_status import save_status
 from runs.states import RISK_RANK, InterruptStatus, Kind
 from runs.timeline import record_event
 
 
-def create_interrupts(
+@dataclass(frozen=True, kw_only=True)
+class PlannedInterrupt:
+    """A requested interrupt that passed every check, with what was read for it."""
+
+    wait: RequestedInterrupt
+    at: str  # its JSON Pointer in the request
+    verdicts: list[str]
+    terms: InterruptTerms
+    people: list[User | None]
+    renews: tuple[int | None, int, int]  # the interrupt that it replaces, with its version and round
+
+
+def plan_interrupts(
     run: Run,
-    checkpoint: Checkpoint,
     waits: list[RequestedInterrupt],
     *,
     agent: Agent,
     check_assignees: CheckAssignees,
     now: datetime,
     at: str,
-) -> list[Interrupt]:
-    """Create the interrupts of one checkpoint on the locked run and store it. ``at``: their JSON Pointer, ``{}`` for
-    the index.
+) -> list[PlannedInterrupt]:
+    """Check the interrupts that the locked run requests, before anything is written. ``at``: their JSON Pointer, ``{}``
+    for the index.
     """
-    assert_in_transaction()
-    interrupts = [
-        _create_interrupt(
-            run, checkpoint, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place)
-        )
+    return [
+        _plan_interrupt(run, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place))
         for place, wait in enumerate(waits)
     ]
+
+
+def create_interrupts(
+    run: Run, checkpoint: Checkpoint, planned: list[PlannedInterrupt], *, agent: Agent, now: datetime
+) -> list[Interrupt]:
+    """Create the interrupts of one checkpoint on the locked run and store it."""
+    assert_in_transaction()
+    interrupts = [_create_interrupt(run, checkpoint, plan, agent=agent, now=now) for plan in planned]
     run.open_waits = len(interrupts)
     record_event(
         run,
@@ -73,16 +92,9 @@ def create_interrupts(
     return interrupts
 
 
-def _create_interrupt(
-    run: Run,
-    checkpoint: Checkpoint,
-    wait: RequestedInterrupt,
-    *,
-    agent: Agent,
-    check_assignees: CheckAssignees,
-    now: datetime,
-    at: str,
-) -> Interrupt:
+def _plan_interrupt(
+    run: Run, wait: RequestedInterrupt, *, agent: Agent, check_assignees: CheckAssignees, now: datetime, at: str
+) -> PlannedInterrupt:
     verdicts = check_verdicts(wait, at)
     check_schemas(wait, at)
     policy = policy_for(run, agent, wait.reason, at=at)
@@ -103,7 +115,19 @@ def _create_interrupt(
     )
     if wait.kind == Kind.EVENT:
         _refuse_used_correlation(agent, wait.correlation)
-    renewed_pk, last_version, last_round = _renewed.first(run=run.pk, epoch=run.epoch, key=wait.key) or (None, 0, 0)
+    # A run without an event is new, and has no interrupt.
+    renewed = _renewed.first(run=run.pk, epoch=run.epoch, key=wait.key) if run.timeline_seq else None
+    return PlannedInterrupt(
+        wait=wait, at=at, verdicts=verdicts, terms=terms, people=people, renews=renewed or (None, 0, 0)
+    )
+
+
+def _create_interrupt(
+    run: Run, checkpoint: Checkpoint, plan: PlannedInterrupt, *, agent: Agent, now: datetime
+) -> Interrupt:
+    wait, terms, people = plan.wait, plan.terms, plan.people
+    policy, schema_value = terms.policy, True if wait.input_schema is None else wait.input_schema
+    renewed_pk, last_version, last_round = plan.renews
     interrupt = _insert(
         Interrupt(
             public_id=new_id("int"),
@@ -124,7 +148,7 @@ def _create_interrupt(
             call_digest=call_digest(wait.proposal),
             evidence=wait.evidence,
             schema=None if wait.input_schema is None else get_or_create_schema(wait.input_schema),
-            verdicts=verdicts,
+            verdicts=plan.verdicts,
             metadata=wait.metadata,
             correlation=wait.correlation,
             content_digest=content_digest(
@@ -147,11 +171,13 @@ def _create_interrupt(
             on_expiry=terms.on_expiry,
             renews_id=renewed_pk,
             created_at=now,
-        )
+        ),
+        is_referenced=bool(people or wait.facts),
     )
     row_digests.collect_written_row(run.public_id, interrupt)
-    Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people if person)
-    record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{at}/facts")
+    if people:
+        Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people if person)
+    record_facts(wait.facts, agent=agent, checkpoint=checkpoint, interrupt=interrupt, at=f"{plan.at}/facts")
     return interrupt
 
 
@@ -161,9 +187,10 @@ def _refuse_used_correlation(agent: Agent, correlation: str) -> None:
         raise CorrelationTaken(f"Another open interrupt already receives the signals of {correlation}.")
 
 
-def _insert(row: Interrupt) -> Interrupt:
+def _insert(row: Interrupt, *, is_referenced: bool) -> Interrupt:
+    """``is_referenced``: rows written next name its primary key."""
     if row.kind != Kind.EVENT:
-        return prepared_queries.insert_row(row)
+        return prepared_queries.insert_row(row) if is_referenced else insert_later(row)
     try:
         with transaction.atomic():  # a savepoint, because two concurrent runs can ask for the same correlation
             return prepared_queries.insert_row(row)

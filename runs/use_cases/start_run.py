@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from ledger import clock
+from ledger import prepared_queries
 from ledger.actors import agent_actor
 from ledger.errors import KeyReused
 from ledger.public_ids import new_id
@@ -27,7 +27,7 @@ from runs.models import Agent, Continuation, Interrupt, Run
 from runs.run_status import is_claimable, save_status
 from runs.states import Cause, RunStatus
 from runs.timeline import record_event
-from runs.use_cases.create_interrupts import create_interrupts
+from runs.use_cases.create_interrupts import create_interrupts, plan_interrupts
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -121,12 +121,11 @@ def _ask(
         interrupt = Interrupt.objects.get(run=run, epoch=1, key=wait.key, renews=None)
         return StartedRun(run=run, lease=None, created=False), interrupt
     now = run.created_at
+    planned = plan_interrupts(run, [wait], agent=agent, check_assignees=check_assignees, now=now, at="")
     snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
     checkpoint = write_checkpoint(run, snapshot, number=0, now=now)
     record_event(run, "run.started", actor=agent_actor(agent.slug), at=now, **_origin_of(run))
-    [interrupt] = create_interrupts(
-        run, checkpoint, [wait], agent=agent, check_assignees=check_assignees, now=now, at=""
-    )
+    [interrupt] = create_interrupts(run, checkpoint, planned, agent=agent, now=now)
     return StartedRun(run=run, lease=None, created=True), interrupt
 
 
@@ -135,8 +134,7 @@ def _insert_run(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased
 
     Of two concurrent requests with one key, the second waits for the first commit, inserts nothing and reads that row.
     """
-    refuse_halted_agent(agent.pk)
-    now = clock.now()
+    now = refuse_halted_agent(agent.pk)
     parent = find_parent(agent, request.parent) if request.parent else None
     initiator = cast("User | None", request.initiator)
     row = Run(
@@ -156,11 +154,9 @@ def _insert_run(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased
         status=RunStatus.RUNNING if leased else RunStatus.READY,
         created_at=now,
     )
-    Run.objects.bulk_create([row], ignore_conflicts=True)
+    if prepared_queries.insert_row_if_new(row):
+        return row, True  # no other transaction sees it before the commit, so it needs no lock
     run = locked_runs().get(agent=agent, key=request.key)
-    if run.public_id == row.public_id:
-        run.parent, run.initiator = parent, row.initiator
-        return run, True
     if run.body_digest != request.body_digest:
         raise KeyReused(f"The key {request.key} started another run.", run=run.public_id)
     return run, False

@@ -29,7 +29,7 @@ from runs.models import Agent, Checkpoint, Decision, Interrupt, Run
 from runs.run_status import save_status
 from runs.states import DecisionStatus, ResumeWhen
 from runs.timeline import record_event
-from runs.use_cases.create_interrupts import create_interrupts
+from runs.use_cases.create_interrupts import create_interrupts, plan_interrupts
 from runs.use_cases.end_run import continue_ending
 
 
@@ -133,14 +133,15 @@ def _suspend(
     if after != run.checkpoint_number:
         raise StaleVersion(f"The last checkpoint of this run is {run.checkpoint_number}, not {after}.")
     to_cancel = _declare_pending(run, suspension.pending, actor=agent_actor(agent.slug), now=now)
+    planned = plan_interrupts(
+        run, asked_now, agent=agent, check_assignees=check_assignees, now=now, at="/interrupts/{}"
+    )
     checkpoint = write_checkpoint(run, suspension.snapshot, number=after + 1, now=now, resume_when=resume_when)
     record_facts(suspension.facts, agent=agent, checkpoint=checkpoint, at="/checkpoint/facts")
     acknowledge_continuation(run, now=now)
     run.attempts = 0
     end_lease(run)
-    created = create_interrupts(
-        run, checkpoint, asked_now, agent=agent, check_assignees=check_assignees, now=now, at="/interrupts/{}"
-    )
+    created = create_interrupts(run, checkpoint, planned, agent=agent, now=now)
     return SuspendedRun(
         run=run,
         checkpoint=checkpoint,

@@ -220,12 +220,12 @@ def test_a_text_prepared_on_a_changed_table_is_prepared_again_outside_a_transact
     here = SimpleNamespace(in_atomic_block=within, connection=below)
     expected = transactions.StalePreparedStatement if old and within else prepared_queries.NotSupportedError
     if old and not within:
-        with prepared_queries._executed("SELECT 1", [], here) as found:
+        with prepared_queries.executed("SELECT 1", [], here) as found:
             assert found is cursor
         assert asked == [("DEALLOCATE ALL", {"prepare": False})]
         assert cursor.executed == [("SELECT 1", [])] * 2
         return
-    with pytest.raises(expected), prepared_queries._executed("SELECT 1", [], here):
+    with pytest.raises(expected), prepared_queries.executed("SELECT 1", [], here):
         pass
     assert (asked, len(cursor.executed)) == ([], 1)
 

@@ -1,0 +1,149 @@
+"""The rows that the hot use cases write equal those of a reference that saves each row by the ORM, one after the other."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from django.db import connection, models, transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ledger.digests import digest
+from reviewqueue import permissions
+from runs.models import Agent, Checkpoint, Continuation, Decision, Event, Fact, Interrupt, Permit, Run
+from runs.use_cases.start_run import NewRun, create_ask
+from tests import builders
+from tests.builders import a_policy, a_reviewer, a_running_run, a_wait, an_agent, claim, decide, suspend_run
+
+pytestmark = pytest.mark.django_db
+
+WRITTEN: list[type[models.Model]] = [Run, Checkpoint, Interrupt, Fact, Event, Decision, Permit, Continuation]
+START = datetime(2026, 3, 4, 5, 6, 7, 891, tzinfo=UTC)
+
+TEXTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=20)
+NUMBERS = st.integers() | st.decimals(allow_nan=False, allow_infinity=False, places=3)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+    max_leaves=6,
+)
+REQUESTS = st.fixed_dictionaries(
+    {
+        "title": TEXTS,
+        "message": TEXTS,
+        "proposal": st.fixed_dictionaries({"name": TEXTS, "arguments": st.dictionaries(TEXTS, VALUES, max_size=3)}),
+        "evidence": st.lists(st.fixed_dictionaries({"label": TEXTS, "value": VALUES}), max_size=2),
+        "priority": st.integers(0, 100),
+    }
+)
+VERDICTS = st.sampled_from(["approve", "reject", "respond"])
+
+
+def save(row: models.Model) -> models.Model:
+    row.save(force_insert=True)
+    return row
+
+
+def save_if_new(row: models.Model) -> bool:
+    type(row)._default_manager.bulk_create([row], ignore_conflicts=True)
+    found = type(row)._default_manager.get(agent=row.agent, key=row.key)  # type: ignore[attr-defined]  # a run
+    row.pk = found.pk
+    return bool(found.public_id == row.public_id)  # type: ignore[attr-defined]
+
+
+def update(prepared: Any, *, changed: str = "", **values: Any) -> None:
+    found = prepared._build(**{name: values[name] for name in values if name not in prepared._columns})
+    assert found.update(**{name: values[name] for name in prepared._columns}) == 1 or not changed
+
+
+def as_reference() -> ExitStack:
+    """Replace every prepared write by the ORM's own."""
+    replaced = ExitStack()
+    for module in ("timeline", "permits", "continuations", "use_cases.create_interrupts"):
+        replaced.enter_context(patch(f"runs.{module}.insert_later", save))
+    for module in ("interrupts", "continuations", "run_status", "decisions"):
+        replaced.enter_context(patch(f"runs.{module}.update_later", update))
+    replaced.enter_context(patch("ledger.prepared_queries.insert_row", save))
+    replaced.enter_context(patch("ledger.prepared_queries.insert_row_if_new", save_if_new))
+    return replaced
+
+
+def with_fixed_ids_and_times() -> ExitStack:
+    fixed, numbers, times = ExitStack(), itertools.count(1), itertools.count(1)
+
+    def now(*_: Any) -> datetime:
+        return START + timedelta(seconds=next(times))
+
+    for module in ("use_cases.start_run", "use_cases.create_interrupts", "decisions", "permits", "continuations"):
+        fixed.enter_context(patch(f"runs.{module}.new_id", lambda prefix: f"{prefix}_{next(numbers)}"))
+    fixed.enter_context(patch("ledger.clock.now", now))
+    fixed.enter_context(patch("runs.kill_switch.read_halt_and_clock", lambda _: (False, now())))
+    fixed.enter_context(patch("runs.use_cases.claim_continuation.read_halt_and_clock", lambda _: (False, now())))
+    return fixed
+
+
+def rows_after(work: Any, *, as_written_by: ExitStack) -> dict[str, list[dict[str, Any]]]:
+    """Do the work in a savepoint with fixed ids and times, and return every row; nothing of it stays."""
+    outer = transaction.atomic()
+    outer._from_testcase = True  # the transactions of use cases are durable
+    with outer, with_fixed_ids_and_times(), as_written_by:
+        _restart_keys()
+        work()
+        found = {model.__name__: [*model._default_manager.order_by("pk").values()] for model in WRITTEN}
+        transaction.set_rollback(True)
+    return found
+
+
+def _restart_keys() -> None:
+    """Give the next rows the same primary keys as those that were rolled back: digests cover them."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            for model in WRITTEN:
+                cursor.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), 100000)", [model._meta.db_table])
+
+
+def ask(agent: Agent, request: dict[str, Any], state: Any) -> Interrupt:
+    wait = a_wait(**request)
+    new = NewRun(key="w1", body_digest=digest(state), title=request["title"], metadata={"a": "b"})
+    return create_ask(agent=agent, request=new, wait=wait, state=state, check_assignees=permissions.check_assignees)[1]
+
+
+@given(request=REQUESTS, state=VALUES, verdict=VERDICTS)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_ask_its_decision_and_its_claim_write_the_rows_of_the_reference(request, state, verdict):
+    a_policy("approval.action")
+    agent, ana = an_agent(), a_reviewer()
+
+    def work() -> None:
+        interrupt = ask(agent, request, state)
+        decide(interrupt, ana, verdict, message="no")
+        claim(agent)
+
+    written = rows_after(work, as_written_by=ExitStack())
+    assert [len(written[name]) for name in ("Run", "Checkpoint", "Interrupt", "Decision")] == [1, 1, 1, 1]
+    assert written == rows_after(work, as_written_by=as_reference())
+
+
+@given(requests=st.lists(REQUESTS, min_size=1, max_size=3), facts=st.lists(VALUES, max_size=2))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_suspend_and_its_decisions_write_the_rows_of_the_reference(requests, facts):
+    a_policy("approval.action")
+    agent, ana = an_agent(), a_reviewer()
+    known = [builders.a_checked_fact(f"fact-{place}", value) for place, value in enumerate(facts)]
+
+    def work() -> None:
+        started = a_running_run(agent, key="r1")
+        waits = [a_wait(f"wait-{place}", **request, facts=known) for place, request in enumerate(requests)]
+        for interrupt in suspend_run(started, *waits).interrupts:
+            decide(interrupt, ana)
+
+    if known:
+        builders.a_connection(agent=agent)
+    written = rows_after(work, as_written_by=ExitStack())
+    assert len(written["Interrupt"]) == len(requests)
+    assert written == rows_after(work, as_written_by=as_reference())
