@@ -48,7 +48,7 @@ def page(
     limit = LIMIT.read(query)
     field = by.lstrip("-")
     if "next" in query:
-        place = _place(rows.model, query["next"])
+        place = place_of(rows.model, query["next"])
         rows = rows.filter(**{f"{field}__{'lt' if by.startswith('-') else 'gt'}": place})
     if ranges is not None:
         rows = rows.filter(pk__in=first_rows_keys(rows.select_related(None), ranges, (by,), limit + 1))
@@ -80,7 +80,7 @@ def _cursor(last: Model, field: str) -> str:
     return str(getattr(last, "public_id", None) or getattr(last, field))
 
 
-def _place(model: type[Model], cursor: str) -> int:
+def place_of(model: type[Model], cursor: str) -> int:
     """Return the place that a cursor names. A row that has left the list since still has its place."""
     place: int | None = None
     if hasattr(model, "public_id"):

@@ -47,11 +47,21 @@ def merge_branches(branches: Sequence[Statement], order: Sequence[str], limit: i
     return f"{union} ORDER BY {keys} LIMIT {int(limit)}", [param for _, params in branches for param in params]
 
 
-def first_keys(branches: Sequence[Statement], order: Sequence[str], limit: int) -> list[int]:
-    """Return the primary keys of the first rows of all branches, in order. The sort key ends with the primary key."""
+def first_keys(
+    branches: Sequence[Statement], order: Sequence[str], limit: int, *, is_distinct: bool = False
+) -> list[int]:
+    """Return the primary keys of the first rows of all branches, in order. The sort key ends with the primary key.
+
+    ``is_distinct``: branches may overlap, and each key is returned once.
+    """
     if not branches:
         return []
-    text, params = merge_branches(branches, order, limit)
+    text, params = merge_branches(branches, order, limit * len(branches) if is_distinct else limit)
+    if is_distinct:
+        keys = ", ".join(
+            f"{place}{' DESC' if name.startswith('-') else ''}" for place, name in enumerate(order, start=1)
+        )
+        text = f"SELECT DISTINCT * FROM ({text}) AS merged ORDER BY {keys} LIMIT {int(limit)}"  # noqa: S608  our own
     with connection.cursor() as cursor:
         cursor.execute(text, params)
         return [row[-1] for row in cursor.fetchall()]

@@ -18,9 +18,8 @@ from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from reviewqueue import gateway, permissions
 from reviewqueue.queries import inbox
-from reviewqueue.queries.ordered_branches import first_rows_keys
-from reviewqueue.queries.pagination import older_than
-from reviewqueue.queries.visible_ranges import run_ranges
+from reviewqueue.queries.pagination import find_primary_key, older_than
+from reviewqueue.queries.visible_ranges import list_run_keys
 from runs import child_runs
 from runs.decisions import Tally, find_own_vote, find_winning_decision, second_vote_refusal, tally_votes
 from runs.kill_switch import open_halts
@@ -206,19 +205,20 @@ class RunListFilters:
 
 def list_runs(person: AbstractUser, asked: RunListFilters, *, after: str = "") -> RunListPage:
     """Return the runs that the person may see, newest first, each with its last step and progress."""
-    wanted = Run.objects.filter(agent=_agent_id(asked.agent)) if asked.agent else Run.objects.all()
-    if asked.status:
-        wanted = wanted.filter(status=asked.status)
-    if asked.stranded:
-        held = Hold.objects.filter(kind=HoldKind.STRANDED, lifted_at=None).values("run")
-        late = list_unclaimed_runs(Run.objects.all(), now=clock.now()).order_by().values("pk")
-        wanted = wanted.filter(Q(pk__in=held) | Q(pk__in=late), pk__in=permissions.visible_runs(person))
-    wanted = older_than(wanted.filter(initiator=person.pk) if asked.mine else wanted, after)
+    agent = _agent_id(asked.agent) if asked.agent else None
     if asked.mine or asked.stranded:
+        wanted = Run.objects.all() if agent is None else Run.objects.filter(agent=agent)
+        wanted = wanted.filter(status=asked.status) if asked.status else wanted
+        if asked.stranded:
+            held = Hold.objects.filter(kind=HoldKind.STRANDED, lifted_at=None).values("run")
+            late = list_unclaimed_runs(Run.objects.all(), now=clock.now()).order_by().values("pk")
+            wanted = wanted.filter(pk__in=held.union(late)).filter(pk__in=permissions.visible_runs(person))
+        wanted = older_than(wanted.filter(initiator=person.pk) if asked.mine else wanted, after)
         keys = list(wanted.order_by("-id").values_list("pk", flat=True)[: RUNS + 1]) if person.is_active else []
     else:
-        ranges = run_ranges(permissions.read_scope(person), asked.status)
-        keys = first_rows_keys(wanted, ranges, ("-id",), RUNS + 1)
+        before = find_primary_key(Run, after) if after else None
+        scope = permissions.read_scope(person)
+        keys = list_run_keys(scope, agent=agent, status=asked.status, before=before, limit=RUNS + 1)
     last = Checkpoint.objects.filter(run=OuterRef("pk")).order_by("-number")
     unread = Hold.objects.filter(run=OuterRef("pk"), kind=HoldKind.STRANDED, lifted_at=None)
     runs = Run.objects.filter(pk__in=keys).select_related("agent", "initiator", "progress").order_by("-id")

@@ -51,4 +51,8 @@ class Migration(migrations.Migration):
                 name="ended_waits_of_an_agent",
             ),
         ),
+        migrations.AddIndex(
+            model_name="interrupt",
+            index=models.Index(fields=["queue", "run"], name="runs_behind_a_queue"),
+        ),
     ]

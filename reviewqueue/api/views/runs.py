@@ -24,7 +24,7 @@ from reviewqueue.api.openapi.operations import (
     Operation,
     describe,
 )
-from reviewqueue.api.pagination import PAGE, ListPage, page
+from reviewqueue.api.pagination import LIMIT, PAGE, ListPage, page, place_of
 from reviewqueue.api.query_parameters import choice_parameter, key_parameter, validated_query
 from reviewqueue.api.responses.continuations import EffectListResponse
 from reviewqueue.api.responses.interrupts import AskedInterrupt, AskResponse, InterruptListResponse, SuspendResponse
@@ -43,7 +43,7 @@ from reviewqueue.api.responses.runs import (
     TimelineResponse,
     redact_event,
 )
-from reviewqueue.api.scoped_querysets import find_run, interrupts_of, scope_of
+from reviewqueue.api.scoped_querysets import find_run, interrupts_of, runs_of, scope_of
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.interrupt_serializers import asked_facts, asked_wait
 from reviewqueue.api.serializers.run_serializers import (
@@ -60,7 +60,7 @@ from reviewqueue.api.serializers.run_serializers import (
     snapshot,
 )
 from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
-from reviewqueue.queries.visible_ranges import run_ranges
+from reviewqueue.queries.visible_ranges import list_run_keys
 from runs.checkpoint_files import find_uploaded_file
 from runs.continuations import find_open_continuation
 from runs.errors import SnapshotErased
@@ -129,10 +129,15 @@ class RunsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = validated_query(request, STATUS, KEY, *PAGE)
-        rows = Run.objects.select_related("agent", "initiator", "parent")
-        rows = rows.filter(**{name: query[name] for name in ("status", "key") if name in query})
-        ranges = run_ranges(scope_of(caller_of(request)), query.get("status", ""))
-        return Response(RunListResponse.serialize(page(rows, query, sized="metadata", ranges=ranges)))
+        caller = caller_of(request)
+        if "key" in query or query.get("status") == "":
+            rows = runs_of(caller).filter(**{name: query[name] for name in ("status", "key") if name in query})
+        else:
+            before = place_of(Run, query["next"]) if "next" in query else None
+            limit, status = LIMIT.read(query) + 1, query.get("status", "")
+            rows = Run.objects.filter(pk__in=list_run_keys(scope_of(caller), status=status, before=before, limit=limit))
+        rows = rows.select_related("agent", "initiator", "parent")
+        return Response(RunListResponse.serialize(page(rows, query, sized="metadata")))
 
     @describe(
         Operation(
