@@ -36,6 +36,7 @@ def test_a_decision_leads_to_its_receipt_which_offers_the_next_of_the_same_list(
     first, held, following = (desk.a_refund(number) for number in range(3))
     acts.claim_request(responder=other, interrupt_id=held.public_id)
     client = desk.signed_in(person)
+    client.cookies["next"] = "offered"
     receipt = decide_by_page(client, first)
     assert receipt.startswith("/decisions/")
     html = client.get(receipt).content.decode()
@@ -43,11 +44,10 @@ def test_a_decision_leads_to_its_receipt_which_offers_the_next_of_the_same_list(
     assert '<a class="btn" href="/?queue=refunds&amp;q=cracked">Back to the inbox</a>' in html
 
 
-def test_the_setting_opens_the_next_request_at_once_with_undo():
+def test_the_next_request_opens_at_once_with_undo():
     person = desk.lena()
     first, following = desk.a_refund(1), desk.a_refund(2)
     client = desk.signed_in(person)
-    client.cookies["next"] = "at-once"
     there = decide_by_page(client, first)
     assert there.startswith(f"/interrupts/{following.public_id}?")
     html = client.get(there).content.decode()
@@ -63,7 +63,6 @@ def test_behind_the_last_one_the_list_begins_again_and_at_its_end_there_is_the_r
     person = desk.lena()
     earlier, last = desk.a_refund(1), desk.a_refund(2)
     client = desk.signed_in(person)
-    client.cookies["next"] = "at-once"
     assert decide_by_page(client, last).startswith(f"/interrupts/{earlier.public_id}?")
     assert decide_by_page(client, earlier).startswith("/decisions/")
 

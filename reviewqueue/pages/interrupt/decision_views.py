@@ -18,7 +18,7 @@ from ledger.digests import digest
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import drafts, gateway
 from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
-from reviewqueue.pages.inbox.list_navigation import address_after
+from reviewqueue.pages.inbox.list_navigation import respond_to_decision
 from reviewqueue.pages.interrupt.decision_form import DecisionForm, new_decision_form, parse_decision_form
 from reviewqueue.pages.interrupt.interrupt_context import build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import RETRYABLE_CODES, describe_refusal
@@ -109,7 +109,7 @@ def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
     except Refusal as refusal:
         return _show_refusal(page, form, refusal)
     drafts.delete_draft(request, request.user, screen.interrupt.pk)
-    return redirect_page(request, address_after(request, receipt))
+    return respond_to_decision(request, receipt)
 
 
 def _refusal_of(screen: RequestPage) -> Refusal | None:
