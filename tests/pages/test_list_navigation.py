@@ -104,3 +104,21 @@ def test_a_decision_of_another_person_is_not_shown():
     named = Decision.objects.get().public_id
     html = desk.signed_in(person).get(f"/interrupts/{second.public_id}", {"done": named}).content.decode()
     assert 'id="just-done"' not in html
+
+
+def test_the_script_learns_which_request_is_next_and_in_which_state():
+    person = desk.lena()
+    first, following = desk.a_refund(1), desk.a_refund(2)
+    client = desk.signed_in(person)
+    there = client.get(f"/interrupts/{first.public_id}/next", {"list": FILTER})
+    assert there["Location"] == f"/interrupts/{following.public_id}?list=queue%3Drefunds%26q%3Dcracked"
+    tag = re.search(r'data-tag="([^"]+)"', client.get(there["Location"]).content.decode())
+    form = desk.form_of(client, first) | {"verdict": "reject", "act": "reject", "list": FILTER}
+    response = client.post(f"/interrupts/{first.public_id}", form, headers={"HX-Request": "true"})
+    assert response["HX-Redirect"].startswith(there["Location"])
+    assert tag is not None
+    assert response["Request-State"] == tag[1]
+    html = response.content.decode()
+    assert '<span id="inbox-count">1</span>' in html
+    assert f'action="/interrupts/{first.public_id}/undo"' in html
+    assert client.get(f"/interrupts/{following.public_id}/next").headers["Location"] == "/"

@@ -27,7 +27,7 @@ from reviewqueue.queries.page_queries import RequestPage, get_request_page
 from reviewqueue.text.json_diff_text import changes_between, limit_changes
 from runs.decisions import closed_refusal
 from runs.errors import InputInvalid
-from runs.states import Verdict
+from runs.states import Kind, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,10 @@ def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
     if screen.may_decide:
         draft = drafts.find_draft(request, request.user, screen.interrupt.pk, now=now)
     form = new_decision_form(screen) if draft is None else parse_decision_form(screen, draft.form, validate=False)
+    # The hidden verdict of a question is no choice of the reviewer.
+    is_choice = form.chosen is not None and screen.interrupt.kind == Kind.APPROVAL
+    if draft is not None and not (draft.was_sent or form.has_entries or is_choice):
+        draft = None
     return page.show(form, draft=draft)
 
 
