@@ -64,7 +64,7 @@ def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
     if screen.may_decide:
         draft = drafts.find_draft(request, request.user, screen.interrupt.pk, now=now)
     form = new_decision_form(screen) if draft is None else parse_decision_form(screen, draft.form, validate=False)
-    # The hidden verdict of a question is no choice of the reviewer.
+    # A request for input has a hidden verdict, which the reviewer did not choose.
     is_choice = form.chosen is not None and screen.interrupt.kind == Kind.APPROVAL
     if draft is not None and not (draft.was_sent or form.has_entries or is_choice):
         draft = None
