@@ -24,7 +24,7 @@
   });
   const keysOn = document.getElementById("keys-on");
   const nextOn = document.getElementById("next-on");
-  if (nextOn) nextOn.checked = recall("next") === "at-once";
+  if (nextOn) nextOn.checked = recall("next") !== "offered";
   if (keysOn) keysOn.checked = recall("keys") !== "off";
 
   document.addEventListener("htmx:configRequest", (event) => {

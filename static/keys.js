@@ -136,12 +136,5 @@
     if (Object.hasOwn(ACTS, event.key) && ACTS[event.key]()) event.preventDefault();
   });
 
-  // After a decision opened the next request: focus its heading, so that reading and shortcuts begin there.
-  const heading = document.getElementById("just-done") && document.querySelector("main h1");
-  if (heading) {
-    heading.tabIndex = -1;
-    heading.focus({ preventScroll: true });
-  }
-
   if (window.location.hash === "#q") document.getElementById("q")?.focus();
 })();

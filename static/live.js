@@ -275,8 +275,9 @@
   const buttons = () => document.querySelectorAll("main form button[name=act]:not(.vh):not([data-again]), #held button");
 
   function showMoved(place, fresh) {
-    const before = place.textContent.trim();
+    const before = place.textContent.trim(), hadFocus = place.contains(document.activeElement);
     place.replaceChildren(...document.adoptNode(fresh).childNodes);
+    if (hadFocus) focusLost(place.querySelector("button, a[href]"));
     const form = document.querySelector("#decide, #answer");
     place.querySelector("[data-again]")?.addEventListener("click", (event) => {
       event.preventDefault();
@@ -284,13 +285,26 @@
     });
     const isInert = Boolean(place.querySelector("[data-inert]"));
     const held = document.getElementById("held");
-    if (held) held.hidden = isInert; // it shows the state at render time
+    if (held && isInert) hide(held); // it shows the state at render time
+    else if (held) held.hidden = false;
     for (const button of buttons()) {
       if (isInert) button.setAttribute("aria-disabled", "true");
       else button.removeAttribute("aria-disabled");
     }
     const message = place.textContent.trim();
     if (message !== before) say(message || "This can be decided again.");
+  }
+
+  // Hiding the focused control would move the focus to the beginning of the document.
+  function hide(place) {
+    const hadFocus = place.contains(document.activeElement);
+    place.hidden = true;
+    if (hadFocus) focusLost();
+  }
+
+  function focusLost(instead) {
+    if (instead) instead.focus();
+    else document.dispatchEvent(new CustomEvent("reviewqueue:focus-lost"));
   }
 
   // The server renders the current request with the reader's input, as the form does to edit again.
@@ -336,8 +350,17 @@
       if (left === 0) look();
     }
     for (const place of document.querySelectorAll("[data-while]")) {
-      place.hidden = Date.parse(place.dataset.while) < Date.now() - ahead;
+      const isOver = Date.parse(place.dataset.while) < Date.now() - ahead;
+      if (isOver && !place.hidden) hide(place);
+      else place.hidden = isOver;
     }
   }
   setInterval(countDown, 1000);
+
+  // The next request was opened in this page.
+  document.addEventListener("reviewqueue:opened", () => {
+    Object.assign(state, { ended: false, failed: 0, notBefore: 0 });
+    countDown();
+    look();
+  });
 })();

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from django.http import HttpResponse
+from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from ledger import clock
+from reviewqueue import gateway
 from reviewqueue.pages.inbox.inbox_list import inbox_context
-from reviewqueue.pages.inbox.list_navigation import next_request
+from reviewqueue.pages.inbox.list_navigation import address_of_next, list_address, next_request
 from reviewqueue.pages.inbox.list_request import read_list
 from reviewqueue.pages.live_updates import answer_list
 from reviewqueue.pages.receipt.receipt_context import build_receipt_context
@@ -42,6 +44,14 @@ def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
     if request.htmx and request.GET.get("so_far") == context["progress_tag"]:
         return HttpResponse(status=204)  # unchanged: nothing to swap or to read out
     return render_page(request, "interrupt/receipt.html", context)
+
+
+@require_safe
+@not_found_if_invisible
+def following(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Redirect to the request that a decision would open next; the page's script fetches it in advance."""
+    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
+    return redirect(address_of_next(request, interrupt) or list_address(request))
 
 
 @require_safe

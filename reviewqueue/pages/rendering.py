@@ -41,10 +41,15 @@ def render_page(request: PageRequest, template: str, context: dict[str, Any], *,
     """Render the page, or for htmx its main part, with "now" and the count of the inbox."""
     context.setdefault("now", clock.now())
     if not request.htmx and "inbox_count" not in context:
-        count = inbox.count_open_requests(request.user)
-        context["inbox_count"] = f"{inbox.MAX_COUNTED_OPEN}+" if count > inbox.MAX_COUNTED_OPEN else count
+        context["inbox_count"] = inbox_count(request)
     context["frame"] = "fragment.html" if request.htmx else "base.html"
     return render(request, template, context, status=status)
+
+
+def inbox_count(request: PageRequest) -> str:
+    """Return the number of open requests in the reader's inbox, for the navigation."""
+    count = inbox.count_open_requests(request.user)
+    return f"{inbox.MAX_COUNTED_OPEN}+" if count > inbox.MAX_COUNTED_OPEN else str(count)
 
 
 def redirect_page(request: PageRequest, address: str) -> HttpResponse:

@@ -13,6 +13,7 @@ from reviewqueue.pages.runs import run_actions
 urlpatterns = [
     path("", read_views.inbox, name="inbox"),
     path("interrupts/<slug:interrupt_id>", decision_views.interrupt, name="interrupt"),
+    path("interrupts/<slug:interrupt_id>/next", read_views.following, name="next"),
     path("interrupts/<slug:interrupt_id>/standing", live_updates.request_state, name="standing"),
     path("interrupts/<slug:interrupt_id>/claim", action_views.claim, name="claim"),
     path("interrupts/<slug:interrupt_id>/release", action_views.release, name="release"),

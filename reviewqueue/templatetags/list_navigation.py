@@ -40,4 +40,7 @@ def neighbours(context: Context, interrupt: Interrupt) -> tuple[Interrupt | None
 @register.simple_tag(takes_context=True)
 def just_done(context: Context) -> list_navigation.JustDone | None:
     """Return the reader's decision that led to this page."""
+    if "just_done" in context:
+        found: list_navigation.JustDone | None = context["just_done"]
+        return found
     return list_navigation.just_done(context["request"], now=context["now"])

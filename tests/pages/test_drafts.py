@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -159,3 +160,34 @@ def test_an_expired_session_does_not_redirect_away_from_unsent_input(typing):
     assert "HX-Redirect" not in response.headers
     assert "Your session has expired" in response.content.decode()
     assert not TypedAnswer.objects.exists()
+
+
+def test_a_chosen_verdict_without_input_is_called_a_choice(typing):
+    client, _, interrupt, form = typing
+    save(client, interrupt, form | {"message-reject": " "})
+    html = page(client, interrupt)
+    assert "You chose “Reject” <time" in html
+    assert "Your draft" not in html
+    form = desk.form_of(client, interrupt, verdict="edit")
+    fields = re.findall(r'name="(arguments[^"]*)"[^>]*value="([^"]*)"', html)
+    save(client, interrupt, form | dict(fields))
+    assert "You chose “Edit and approve” <time" in page(client, interrupt)
+    save(client, interrupt, form | dict(fields) | {"arguments.quantity": "two"})
+    assert "Your draft from <time" in page(client, interrupt)
+
+
+def test_a_question_left_untouched_shows_no_draft():
+    client, interrupt = desk.signed_in(desk.lena()), desk.a_question()
+    form = desk.form_of(client, interrupt, verdict="answer")
+    save(client, interrupt, form)
+    assert "was sent" not in page(client, interrupt)
+    save(client, interrupt, form | {"input.certificate_no": "LT-2"})
+    assert "Your draft from <time" in page(client, interrupt)
+
+
+def test_a_refused_choice_without_input_claims_no_draft(typing):
+    client, _, interrupt, form = typing
+    refused = desk.post(client, interrupt, form | {"message-reject": "", "act": "reject", "state_version": "99"})
+    assert refused.status_code == 409
+    assert "Read it again." in refused.content.decode()
+    assert "Your draft is filled in" not in refused.content.decode()

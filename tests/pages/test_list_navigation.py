@@ -36,6 +36,7 @@ def test_a_decision_leads_to_its_receipt_which_offers_the_next_of_the_same_list(
     first, held, following = (desk.a_refund(number) for number in range(3))
     acts.claim_request(responder=other, interrupt_id=held.public_id)
     client = desk.signed_in(person)
+    client.cookies["next"] = "offered"
     receipt = decide_by_page(client, first)
     assert receipt.startswith("/decisions/")
     html = client.get(receipt).content.decode()
@@ -43,11 +44,10 @@ def test_a_decision_leads_to_its_receipt_which_offers_the_next_of_the_same_list(
     assert '<a class="btn" href="/?queue=refunds&amp;q=cracked">Back to the inbox</a>' in html
 
 
-def test_the_setting_opens_the_next_request_at_once_with_undo():
+def test_the_next_request_opens_at_once_with_undo():
     person = desk.lena()
     first, following = desk.a_refund(1), desk.a_refund(2)
     client = desk.signed_in(person)
-    client.cookies["next"] = "at-once"
     there = decide_by_page(client, first)
     assert there.startswith(f"/interrupts/{following.public_id}?")
     html = client.get(there).content.decode()
@@ -63,7 +63,6 @@ def test_behind_the_last_one_the_list_begins_again_and_at_its_end_there_is_the_r
     person = desk.lena()
     earlier, last = desk.a_refund(1), desk.a_refund(2)
     client = desk.signed_in(person)
-    client.cookies["next"] = "at-once"
     assert decide_by_page(client, last).startswith(f"/interrupts/{earlier.public_id}?")
     assert decide_by_page(client, earlier).startswith("/decisions/")
 
@@ -105,3 +104,21 @@ def test_a_decision_of_another_person_is_not_shown():
     named = Decision.objects.get().public_id
     html = desk.signed_in(person).get(f"/interrupts/{second.public_id}", {"done": named}).content.decode()
     assert 'id="just-done"' not in html
+
+
+def test_the_script_learns_which_request_is_next_and_in_which_state():
+    person = desk.lena()
+    first, following = desk.a_refund(1), desk.a_refund(2)
+    client = desk.signed_in(person)
+    there = client.get(f"/interrupts/{first.public_id}/next", {"list": FILTER})
+    assert there["Location"] == f"/interrupts/{following.public_id}?list=queue%3Drefunds%26q%3Dcracked"
+    tag = re.search(r'data-tag="([^"]+)"', client.get(there["Location"]).content.decode())
+    form = desk.form_of(client, first) | {"verdict": "reject", "act": "reject", "list": FILTER}
+    response = client.post(f"/interrupts/{first.public_id}", form, headers={"HX-Request": "true"})
+    assert response["HX-Redirect"].startswith(there["Location"])
+    assert tag is not None
+    assert response["Request-State"] == tag[1]
+    html = response.content.decode()
+    assert '<span id="inbox-count">1</span>' in html
+    assert f'action="/interrupts/{first.public_id}/undo"' in html
+    assert client.get(f"/interrupts/{following.public_id}/next").headers["Location"] == "/"

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.http import HttpRequest, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import urlencode
 
@@ -20,14 +21,15 @@ from reviewqueue.gateway import Receipt
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import labels_of
 from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list
-from reviewqueue.pages.rendering import PageRequest
+from reviewqueue.pages.live_updates import request_state_tag
+from reviewqueue.pages.rendering import PageRequest, inbox_count, redirect_page
 from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.queries import inbox
 from runs.models import Decision, Interrupt
 from runs.states import VALID_DECISIONS
 
 LONGEST_LIST = 1_000
-SETTING, AT_ONCE = "next", "at-once"  # a cookie, like the theme and the keys
+SETTING, OFFERED = "next", "offered"  # a cookie, like the theme and the keys
 _DECISION = re.compile(r"[a-z]{1,8}_[a-z0-9]{1,40}")
 
 
@@ -56,14 +58,39 @@ def next_request(request: PageRequest, after: Interrupt, *, now: datetime) -> In
     return inbox.get_next_to_decide(request.user, view=came.view, filters=came.filters, after=after, now=now)
 
 
-def address_after(request: PageRequest, receipt: Receipt) -> str:
-    """Return the address after a decision: the next request of the list if the reader chose that, or the receipt."""
-    came, decision = came_from(request), receipt.decision
-    if request.COOKIES.get(SETTING) == AT_ONCE:
-        following = next_request(request, receipt.interrupt, now=clock.now())
-        if following is not None:
-            return reverse("interrupt", args=[following.public_id]) + list_suffix(came, done=decision.public_id)
-    return reverse("decision", args=[decision.public_id]) + list_suffix(came)
+def address_of_next(request: PageRequest, after: Interrupt) -> str:
+    """Return the address of the next request of the reader's list that they can decide, or an empty string."""
+    following = next_request(request, after, now=clock.now())
+    return "" if following is None else _address_of(request, following)
+
+
+def _address_of(request: PageRequest, interrupt: Interrupt, **more: str) -> str:
+    return reverse("interrupt", args=[interrupt.public_id]) + list_suffix(came_from(request), **more)
+
+
+def respond_to_decision(request: PageRequest, receipt: Receipt) -> HttpResponse:
+    """Redirect to the next request of the list, or to the receipt if there is none or the reader chose the receipt.
+
+    For htmx the response also has what the script needs to show a next request that it fetched before: the tag of its
+    present state, the decision just made, and the count of the inbox.
+    """
+    now, decision = clock.now(), receipt.decision
+    following = None
+    if request.COOKIES.get(SETTING) != OFFERED:
+        following = next_request(request, receipt.interrupt, now=now)
+    if following is None:
+        address = reverse("decision", args=[decision.public_id]) + list_suffix(came_from(request))
+        return redirect_page(request, address)
+    response = redirect_page(request, _address_of(request, following, done=decision.public_id))
+    if request.htmx:
+        context = {
+            "now": now,
+            "just_done": find_just_done(request, decision.public_id, now=now),
+            "inbox_count": inbox_count(request),
+        }
+        response.content = render_to_string("interrupt/_after_decision.html", context, request).encode()
+        response["Request-State"] = request_state_tag(following, now=now)
+    return response
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +105,11 @@ class JustDone:
 
 def just_done(request: PageRequest, *, now: datetime) -> JustDone | None:
     """Return the decision named by the address, if it is the reader's own."""
-    named = request.GET.get("done", "")
+    return find_just_done(request, request.GET.get("done", ""), now=now)
+
+
+def find_just_done(request: PageRequest, named: str, *, now: datetime) -> JustDone | None:
+    """Return a decision by its id, if it is the reader's own and counts."""
     if not _DECISION.fullmatch(named):
         return None
     found = Decision.objects.select_related("interrupt__policy", "interrupt__schema")

@@ -14,9 +14,12 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from django.utils.datastructures import MultiValueDict
+
 from ledger.digests import digest
 from ledger.errors import Problem
 from ledger.exact_json import ABSENT
+from ledger.json_diff import is_equal_json
 from reviewqueue.gateway import ShownVersion
 from reviewqueue.pages.call_labels import describe_call, labelled, labels_of
 from reviewqueue.pages.interrupt import decision_evidence
@@ -29,6 +32,18 @@ from reviewqueue.pages.schema_forms import (
     build_form,
     parse_submission,
     pressed_row_button,
+)
+from reviewqueue.pages.schema_forms.fields import (
+    CHECKS,
+    INTEGER,
+    JSON,
+    NUMBER,
+    Alternatives,
+    Field,
+    Rows,
+    all_nodes,
+    kind_name,
+    rows_name,
 )
 from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text import json_values
@@ -163,6 +178,15 @@ class VerdictSection:
         )
 
     @property
+    def has_entries(self) -> bool:
+        """Return whether the reviewer entered a message or changed a field."""
+        filled = ((self.form, self.submission), (self.edit_form, self.edit_submission))
+        return bool(self.message.strip()) or any(
+            form is not None and submission is not None and _has_changes(form, submission)
+            for form, submission in filled
+        )
+
+    @property
     def errors_outside_forms(self) -> tuple[tuple[str, str], ...]:
         """Return the ids of controls outside the schema forms that have an error, with the errors."""
         errors = [
@@ -171,6 +195,31 @@ class VerdictSection:
         if self.message_problem:
             errors.append((f"message-{self.verdict}", self.message_problem))
         return tuple(errors)
+
+
+def _has_changes(form: Form, submission: Submission) -> bool:
+    """Return whether a submission differs from the form as it was first rendered."""
+    untouched = parse_submission(form, _untouched_post(form)).value
+    if (submission.value, untouched) != (ABSENT, ABSENT) and not is_equal_json(submission.value, untouched):
+        return True
+    # A text that is no value of its field, such as half a number.
+    fields = (
+        node for node in all_nodes(form.root) if isinstance(node, Field) and node.widget in (JSON, NUMBER, INTEGER)
+    )
+    return any(submission.entered.get(field.name, field.initial).split() != field.initial.split() for field in fields)
+
+
+def _untouched_post(form: Form) -> MultiValueDict[str, str]:
+    """Return what a browser sends if nothing was entered."""
+    sent: MultiValueDict[str, str] = MultiValueDict()
+    for node in all_nodes(form.root):
+        if isinstance(node, Field):
+            sent.setlist(node.name, node.initial.split(",") if node.widget == CHECKS else [node.initial])
+        elif isinstance(node, Alternatives):
+            sent.setlist(kind_name(node.name), [node.initial])
+        elif isinstance(node, Rows):
+            sent.setlist(rows_name(node.name), [row.key for row in node.rows])
+    return sent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +241,11 @@ class DecisionForm:
     @cached_property
     def chosen(self) -> VerdictSection | None:
         return next((section for section in self.sections if section.is_chosen), None)
+
+    @property
+    def has_entries(self) -> bool:
+        """Return whether the reviewer entered anything: a chosen verdict and confirmations do not count."""
+        return any(section.has_entries for section in self.sections)
 
     @property
     def has_errors(self) -> bool:

@@ -18,7 +18,7 @@ from ledger.digests import digest
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import drafts, gateway
 from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
-from reviewqueue.pages.inbox.list_navigation import address_after
+from reviewqueue.pages.inbox.list_navigation import respond_to_decision
 from reviewqueue.pages.interrupt.decision_form import DecisionForm, new_decision_form, parse_decision_form
 from reviewqueue.pages.interrupt.interrupt_context import build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import RETRYABLE_CODES, describe_refusal
@@ -27,7 +27,7 @@ from reviewqueue.queries.page_queries import RequestPage, get_request_page
 from reviewqueue.text.json_diff_text import changes_between, limit_changes
 from runs.decisions import closed_refusal
 from runs.errors import InputInvalid
-from runs.states import Verdict
+from runs.states import Kind, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,10 @@ def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
     if screen.may_decide:
         draft = drafts.find_draft(request, request.user, screen.interrupt.pk, now=now)
     form = new_decision_form(screen) if draft is None else parse_decision_form(screen, draft.form, validate=False)
+    # A request for input has a hidden verdict, which the reviewer did not choose.
+    is_choice = form.chosen is not None and screen.interrupt.kind == Kind.APPROVAL
+    if draft is not None and not (draft.was_sent or form.has_entries or is_choice):
+        draft = None
     return page.show(form, draft=draft)
 
 
@@ -109,7 +113,7 @@ def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
     except Refusal as refusal:
         return _show_refusal(page, form, refusal)
     drafts.delete_draft(request, request.user, screen.interrupt.pk)
-    return redirect_page(request, address_after(request, receipt))
+    return respond_to_decision(request, receipt)
 
 
 def _refusal_of(screen: RequestPage) -> Refusal | None:

@@ -119,7 +119,9 @@ def describe_refusal(
     """Return what the page shows. ``screen`` was read after the refusal."""
     recorded = Decision.objects.filter(by=reader.pk, interrupt=screen.interrupt, code=refusal.code)
     seen_version = decision_form.seen.state_version
-    headline, detail = _headline_and_detail(refusal, screen, seen_version, now=now)
+    headline, detail = _headline_and_detail(
+        refusal, screen, seen_version, has_entries=decision_form.has_entries, now=now
+    )
     return RefusedDecision(
         code=refusal.code,
         status=status_of(refusal),
@@ -150,7 +152,9 @@ def names_of_deciders(refusal: Refusal | None) -> tuple[str, ...]:
     return tuple(person.get_full_name() or person.get_username() for person in people)
 
 
-def _headline_and_detail(refusal: Refusal, screen: RequestPage, seen_version: int, *, now: datetime) -> tuple[str, str]:
+def _headline_and_detail(
+    refusal: Refusal, screen: RequestPage, seen_version: int, *, has_entries: bool, now: datetime
+) -> tuple[str, str]:
     winner = screen.winner
     if refusal.code == "already_decided" and winner is not None:
         who = winner.by.get_full_name() or winner.by.get_username() if winner.by else "The policy’s default"
@@ -160,7 +164,9 @@ def _headline_and_detail(refusal: Refusal, screen: RequestPage, seen_version: in
         return f"{who} was first.", f"{who} {done}: {ago} before your answer arrived."
     if refusal.code == "stale_version":
         changed = _what_changed(screen, seen_version)
-        return _HEADLINES["stale_version"], f"{changed} Read it again. Your draft is filled in."
+        return _HEADLINES[
+            "stale_version"
+        ], f"{changed} Read it again.{' Your draft is filled in.' if has_entries else ''}"
     return _HEADLINES.get(refusal.code, "The decision was refused."), refusal.detail
 
 
