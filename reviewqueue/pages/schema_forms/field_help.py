@@ -38,6 +38,7 @@ TOO_DEEP = "it is nested too deeply for fields of its own"
 TOO_MANY = "it has too many fields for a form"
 OTHER_KIND = "the value shown has another type than the schema asks for"
 FREE_RULES = "its schema has rules that a field cannot show"
+CONDITIONAL = "only with some of the other answers"
 NOTHING_TO_FILL = "it has no fields: it can only be sent or left out"
 
 _TYPE_LABELS = {
