@@ -126,7 +126,7 @@ class TestPrimaryKeys:
 
     @pytest.fixture(autouse=True)
     def pages_of_one_row(self, monkeypatch):
-        for module, name in ((inbox, "PAGE_SIZE"), (page_queries, "RUNS"), (dead_letters, "PAGE")):
+        for module, name in ((inbox, "PAGE_SIZE"), (page_queries, "RUNS"), (dead_letters, "PAGE_SIZE")):
             monkeypatch.setattr(module, name, 1)
 
     def test_no_form_of_a_reviewer_holds_the_key_of_a_fact(self):
