@@ -36,7 +36,7 @@
     if (event.detail.parameters.draft) event.detail.parameters.edit = String(Date.now());
   });
 
-  // Text typed while a form is being sent is not part of that request: it is entered again into the form that returns.
+  // Text entered while a form is being sent is not part of that request: it is entered again into the form that returns.
   let sentValues = null;
   const controls = () =>
     [...document.querySelectorAll("#main form :is(input, textarea, select)[name]")].filter((control) => control.type !== "hidden");
@@ -50,14 +50,14 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.target?.id !== "main" || !sentValues) return;
     const changed = controls().filter((control) => sentValues.has(keyOf(control)) && sentValues.get(keyOf(control)) !== valueOf(control));
-    event.detail.target.typedMeanwhile = changed.map((control) => [keyOf(control), valueOf(control)]);
+    event.detail.target.enteredMeanwhile = changed.map((control) => [keyOf(control), valueOf(control)]);
   });
   document.addEventListener("htmx:afterSwap", (event) => {
-    const typed = event.detail.target?.typedMeanwhile ?? [];
+    const entered = event.detail.target?.enteredMeanwhile ?? [];
     if (event.detail.target?.id !== "main") return;
-    delete event.detail.target.typedMeanwhile;
+    delete event.detail.target.enteredMeanwhile;
     const lost = [];
-    for (const [key, value] of typed) {
+    for (const [key, value] of entered) {
       const control = controls().find((candidate) => keyOf(candidate) === key);
       if (!control) {
         if (typeof value === "string" && value.trim()) lost.push(value);
@@ -67,7 +67,7 @@
       else control.value = value;
       control.dispatchEvent(new Event("input", { bubbles: true }));
     }
-    if (lost.length) warn(`This was not sent, because you typed it after you pressed the button: ${lost.join("; ")}`);
+    if (lost.length) warn(`This was not sent, because you entered it after you pressed the button: ${lost.join("; ")}`);
   });
 
   // A whole page in response to a request for a fragment (sign-in, after the session has expired) is never swapped in:

@@ -316,7 +316,7 @@ class _Renderer:
                 RenderedOption(option=option, id=f"{field.id}--{option.key or 'none'}", chosen=option.key in keys)
                 for option in field.options
             ),
-            is_inline=all(option.by_product for option in field.options),
+            is_inline=_are_short(field.options),
             has_empty_option=field.required and text not in {option.key for option in field.options},
             offers_empty=field.offers_empty or (is_list and not field.required),
             empty_name=empty_name(field.name),
@@ -325,6 +325,15 @@ class _Renderer:
 
 
 _CHARACTERS_PER_LINE = 70
+_SHORT_LABEL = 20  # characters
+
+
+def _are_short(options: Sequence[Option]) -> bool:
+    """Return whether choices fit side by side: short labels with nothing below them."""
+    return all(
+        option.by_product or (len(option.label) <= _SHORT_LABEL and not option.hint and not option.sends)
+        for option in options
+    )
 
 
 def _number_of_lines(field: Field, text: str) -> int:
