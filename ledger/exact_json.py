@@ -1,6 +1,6 @@
 """Exact JSON: a value is stored, shown and returned exactly as it was sent.
 
-Integers become ``int`` and every other number ``decimal.Decimal``, never a float. Members keep their order. ``parse``
+Integers become ``int``, other numbers and ``-0`` ``decimal.Decimal``, never a float. Members keep their order. ``parse``
 refuses what is ambiguous or what a database cannot store: NaN, infinities, duplicate member names, NUL, lone
 surrogates, depth above 64, numbers of more than 400 characters or beyond 1e308.
 """
@@ -118,10 +118,10 @@ def _text_fault(value: Any) -> str:
     return ""
 
 
-def _exact_integer(lexeme: str) -> int:
+def _exact_integer(lexeme: str) -> int | Decimal:
     if len(lexeme) > MAX_NUMBER_LENGTH or len(lexeme.lstrip("-")) > MAX_EXPONENT + 1:
         raise _Refused("contains a number that is too long")
-    return int(lexeme)
+    return Decimal(lexeme) if lexeme == "-0" else int(lexeme)  # no int is a negative zero
 
 
 def _exact_number(lexeme: str) -> Decimal:

@@ -4,20 +4,23 @@ A draft fills in the form when its author opens the request again, and is never 
 ``TypedAnswer``, limited in size, number and age, and deleted when the request closes. If the session expires before the form
 is sent, the draft is kept in the browser's session until its author has signed in; other people cannot see it.
 
+A draft has a version. A tab overwrites a draft only if it saved the newest version itself, or was opened with it. Otherwise
+it says so, and the reviewer chooses which text stays.
+
 A draft has only fields of the decision form, and none that is named like a secret: those are sent with the decision only.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
 from django.http import HttpRequest, QueryDict
-from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.crypto import constant_time_compare, get_random_string, salted_hmac
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
@@ -38,7 +41,9 @@ _VERDICTS = "|".join(Verdict.values)
 #: What a reviewer fills in: a message, the fields of an input schema, the arguments of an edited call.
 _ENTERED = re.compile(rf"message-(?:{_VERDICTS})|(?:input(?:-(?:{_VERDICTS}))?|arguments)(?:\..*)?", re.DOTALL)
 #: What else a draft has: the chosen verdict, the confirmations, the version that was read.
-_STATE = re.compile(rf"verdict|since|state_version|content_digest|request_key|who|seen-[a-z0-9]+-(?:{_VERDICTS})")
+_STATE = re.compile(
+    rf"verdict|since|state_version|content_digest|request_key|who|draft|edit|seen-[a-z0-9]+-(?:{_VERDICTS})"
+)
 
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SECRET = frozenset({
@@ -127,19 +132,76 @@ def is_for_another_person(form: QueryDict, person: AbstractUser) -> bool:
 # --- drafts of signed-in reviewers --------------------------------------------------------------------------------------
 
 
+class NewerDraft(Exception):
+    """Another tab of the same person has saved a newer version of the draft."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftOrigin:
+    """Where a form comes from: the version of the draft that it was opened or saved with, its tab, and the time of its last
+    edit in that tab (milliseconds). Field ``draft`` of a form has version and tab, field ``edit`` the time.
+    """
+
+    version: int = 0
+    tab: str = ""
+    edit: int = 0
+
+    @property
+    def token(self) -> str:
+        return f"{self.version}.{self.tab}"
+
+
+_ORIGIN = re.compile(r"([0-9]{1,9})\.([A-Za-z0-9]{8,40})")
+
+
+def origin_of(form: QueryDict) -> DraftOrigin:
+    """Return the origin of a submitted or stored form; a form without one gets a tab of its own."""
+    found = _ORIGIN.fullmatch(form.get("draft", ""))
+    edit = form.get("edit", "")
+    if found is None:
+        return DraftOrigin(tab=get_random_string(16))
+    is_number = edit.isascii() and edit.isdigit() and len(edit) < 16
+    return DraftOrigin(version=int(found[1]), tab=found[2], edit=int(edit) if is_number else 0)
+
+
+def new_origin(draft: Draft | None) -> DraftOrigin:
+    """Return the origin of a form that is opened now."""
+    return DraftOrigin(version=0 if draft is None else draft.version, tab=get_random_string(16))
+
+
 @use_case
-def save_draft(*, person: AbstractUser, interrupt_id: str, form: str) -> TypedAnswer | None:
-    """Store a draft. ``form``: the URL-encoded fields. Returns ``None`` if the request is closed: nothing is stored."""
+def save_draft(
+    *, person: AbstractUser, interrupt_id: str, form: QueryDict, overwrite: bool = False
+) -> TypedAnswer | None:
+    """Store the fields of a form as a draft. Returns ``None`` if the request is closed: nothing is stored.
+
+    Raises ``NewerDraft``, unless ``overwrite``: the reviewer chose this text.
+    """
     interrupt = permissions.visible_interrupt(person, interrupt_id)
     if interrupt is None:
         raise NotFound
     if interrupt.status != InterruptStatus.WAITING:
         TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt).delete()
         return None
-    if len(form) > MAX_LENGTH:
+    origin, fields = origin_of(form), draft_of(form)
+    last = TypedAnswer.objects.select_for_update().filter(person=person.pk, interrupt=interrupt).first()
+    if last is not None:
+        stored = QueryDict(last.form)
+        saved = origin_of(stored)
+        if saved.tab == origin.tab and origin.edit < saved.edit:
+            return last  # an older text of the same tab, which arrived late
+        if not overwrite and origin.tab != saved.tab and origin.version != last.version:
+            raise NewerDraft
+        _keep_other_form(stored, fields)
+    version = max(origin.version, 0 if last is None else last.version) + 1
+    fields["draft"] = DraftOrigin(version=version, tab=origin.tab).token
+    text = fields.urlencode()
+    if len(text) > MAX_LENGTH:
         raise PayloadInvalid(f"The form has more than {MAX_LENGTH} characters, so no draft of it is saved.")
     draft, created = TypedAnswer.objects.update_or_create(
-        person_id=person.pk, interrupt=interrupt, defaults={"form": form, "saved_at": clock.now()}
+        person_id=person.pk,
+        interrupt=interrupt,
+        defaults={"form": text, "saved_at": clock.now(), "version": version},
     )
     if created:
         newest = TypedAnswer.objects.filter(person=person.pk).order_by("-saved_at").values("pk")[:MAX_DRAFTS]
@@ -147,14 +209,27 @@ def save_draft(*, person: AbstractUser, interrupt_id: str, form: str) -> TypedAn
     return draft
 
 
-def save_submitted_draft(form: QueryDict, person: AbstractUser, interrupt_id: str) -> None:
-    """Store a submitted form that is shown again or was refused; a form that cannot be stored is only shown."""
+def _keep_other_form(stored: QueryDict, fields: QueryDict) -> None:
+    """Add what was entered in the other form of the page: a request for input has one to answer and one to decline."""
+    sent = {name.partition(".")[0] for name in fields}
+    for name, texts in stored.lists():
+        if _ENTERED.fullmatch(name) and name.partition(".")[0] not in sent:
+            fields.setlist(name, texts)
+
+
+def save_submitted_draft(form: QueryDict, person: AbstractUser, interrupt_id: str) -> DraftOrigin:
+    """Store a submitted form that is shown again or was refused; a form that cannot be stored is only shown.
+
+    Returns its origin now. Raises ``NewerDraft``.
+    """
+    origin = origin_of(form)
     if form.get("who", "") != author_token(person):
-        return
+        return origin
     try:
-        save_draft(person=person, interrupt_id=interrupt_id, form=draft_of(form).urlencode())
+        draft = save_draft(person=person, interrupt_id=interrupt_id, form=form)
     except Refusal:
-        return
+        return origin
+    return origin if draft is None else DraftOrigin(version=draft.version, tab=origin.tab)
 
 
 def delete_draft(request: HttpRequest, person: AbstractUser, interrupt_pk: int) -> None:
@@ -198,11 +273,12 @@ def delete_session_draft(request: HttpRequest) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """``was_sent``: the author pressed a button, but the session had expired."""
+    """``was_sent``: the author pressed a button, but the session had expired. ``version``: of the stored draft, or 0."""
 
     form: QueryDict
     saved_at: datetime
     was_sent: bool
+    version: int = 0
 
 
 def find_draft(request: HttpRequest, person: AbstractUser, interrupt_pk: int, *, now: datetime) -> Draft | None:
@@ -210,8 +286,10 @@ def find_draft(request: HttpRequest, person: AbstractUser, interrupt_pk: int, *,
     rows = TypedAnswer.objects.filter(person=person.pk, interrupt=interrupt_pk, saved_at__gt=now - LIFETIME)
     row, sent = rows.first(), _session_draft(request, person, now=now)
     if sent is not None and (row is None or row.saved_at <= sent.saved_at):
-        return sent
-    return None if row is None else Draft(form=QueryDict(row.form), saved_at=row.saved_at, was_sent=False)
+        return sent if row is None else replace(sent, version=row.version)
+    if row is None:
+        return None
+    return Draft(form=QueryDict(row.form), saved_at=row.saved_at, was_sent=False, version=row.version)
 
 
 def _session_draft(request: HttpRequest, person: AbstractUser, *, now: datetime) -> Draft | None:

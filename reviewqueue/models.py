@@ -68,6 +68,7 @@ class TypedAnswer(models.Model):
     interrupt = models.ForeignKey(Interrupt, on_delete=models.CASCADE, related_name="+")
     form = models.TextField(help_text="the form as it would be posted, without its token")
     saved_at = models.DateTimeField(db_index=True)
+    version = models.PositiveIntegerField(default=1, help_text="counts the saves, so that no tab overwrites another's")
 
     class Meta:
         constraints = [

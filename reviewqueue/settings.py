@@ -130,6 +130,10 @@ STORAGES: dict[str, dict[str, Any]] = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
+# A call of 300,000 characters takes up to 12 bytes for each in a form; a form with many lists has several thousand fields.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
+
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [installation.ASSETS / "static"]
 WHITENOISE_USE_FINDERS = True  # no collectstatic: a fresh clone serves its files

@@ -69,8 +69,18 @@ def validate_answer(interrupt: Interrupt, answer: Answer) -> None:
         raise PayloadInvalid.at("/message", f"must have at most {MESSAGE_LIMIT} characters")
     if answer.verdict == Verdict.RESPOND and not answer.message.strip():
         raise InputInvalid("A response needs a message.", errors=[Problem("/message", "is missing")])
+    if requires_reason(interrupt, answer.verdict) and not answer.message.strip():
+        raise InputInvalid(
+            "The policy requires a reason.",
+            errors=[Problem("/message", f"is missing: {answer.verdict} needs a reason")],
+        )
     _check_arguments(interrupt, answer)
     _check_input(interrupt, answer)
+
+
+def requires_reason(interrupt: Interrupt, verdict: str) -> bool:
+    """Return whether the policy requires a message with the verdict."""
+    return verdict in {Verdict.REJECT, Verdict.DECLINE} and interrupt.policy.require_reason
 
 
 def _check_arguments(interrupt: Interrupt, answer: Answer) -> None:

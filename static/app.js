@@ -32,6 +32,42 @@
     const token = recall("csrftoken") ?? document.querySelector("meta[name=csrf-token]").content;
     event.detail.headers["X-CSRFToken"] = token;
     if (event.detail.parameters.csrfmiddlewaretoken) event.detail.parameters.csrfmiddlewaretoken = token;
+    // Requests of one tab can arrive in another order; the server keeps the newest text.
+    if (event.detail.parameters.draft) event.detail.parameters.edit = String(Date.now());
+  });
+
+  // Text entered while a form is being sent is not part of that request: it is entered again into the form that returns.
+  let sentValues = null;
+  const controls = () =>
+    [...document.querySelectorAll("#main form :is(input, textarea, select)[name]")].filter((control) => control.type !== "hidden");
+  const isChoice = (control) => control.type === "radio" || control.type === "checkbox";
+  const keyOf = (control) => JSON.stringify([control.form.id, control.name, isChoice(control) ? control.value : ""]);
+  const valueOf = (control) => (isChoice(control) ? control.checked : control.value);
+
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.target?.id === "main") sentValues = new Map(controls().map((control) => [keyOf(control), valueOf(control)]));
+  });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.target?.id !== "main" || !sentValues) return;
+    const changed = controls().filter((control) => sentValues.has(keyOf(control)) && sentValues.get(keyOf(control)) !== valueOf(control));
+    event.detail.target.enteredMeanwhile = changed.map((control) => [keyOf(control), valueOf(control)]);
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const entered = event.detail.target?.enteredMeanwhile ?? [];
+    if (event.detail.target?.id !== "main") return;
+    delete event.detail.target.enteredMeanwhile;
+    const lost = [];
+    for (const [key, value] of entered) {
+      const control = controls().find((candidate) => keyOf(candidate) === key);
+      if (!control) {
+        if (typeof value === "string" && value.trim()) lost.push(value);
+        continue;
+      }
+      if (isChoice(control)) control.checked = value;
+      else control.value = value;
+      control.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+    if (lost.length) warn(`This was not sent, because you entered it after you pressed the button: ${lost.join("; ")}`);
   });
 
   // A whole page in response to a request for a fragment (sign-in, after the session has expired) is never swapped in:
@@ -40,6 +76,9 @@
     if (event.detail.boosted || !/^\s*<!doctype/i.test(event.detail.serverResponse)) return;
     event.detail.shouldSwap = false;
     if (event.detail.xhr.status === 404) return gone(event.detail.target);
+    if ([400, 413].includes(event.detail.xhr.status)) {
+      return warn("Nothing was submitted: the form is larger than this server accepts. Your input is still here.");
+    }
     warn("Nothing was submitted: your session has expired, or you have no permission. Your input is still here.", "Sign in in a new tab");
   });
 

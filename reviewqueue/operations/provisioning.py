@@ -55,6 +55,7 @@ POLICY_RULES = (
     "pause_stops_deadline",
     "then",
     "on_reject",
+    "require_reason",
     "self_review",
     "quorum",
     "risk_floor",
@@ -87,6 +88,7 @@ class PolicyRules(TypedDict, total=False):
     pause_stops_deadline: bool
     then: str
     on_reject: str
+    require_reason: bool
     self_review: bool
     quorum: int
     risk_floor: str

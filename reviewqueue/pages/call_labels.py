@@ -15,7 +15,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from reviewqueue.pages.schema_forms import Field, Form
-from reviewqueue.pages.schema_forms.fields import Group, Node
+from reviewqueue.pages.schema_forms.fields import LINE, LINES, Group, Node
 from reviewqueue.text import hidden_characters
 from reviewqueue.text.agent_text import group_digits
 from reviewqueue.text.json_values import Argument, is_amount
@@ -89,7 +89,9 @@ def labelled(form: Form, call: CallText) -> Form:
 def _with_label(node: Node, told: Argument | None) -> Node:
     if told is None or not isinstance(node, Field):
         return node
-    return replace(node, owner_label=told.label, unit=told.unit if told.is_amount else "")
+    unit = told.unit if told.is_amount else ""
+    widget = LINE if unit and node.widget == LINES else node.widget  # an amount has one line
+    return replace(node, owner_label=told.label, unit=unit, widget=widget)
 
 
 def _argument(name: str, value: Any, told: Any) -> Argument:

@@ -58,6 +58,9 @@ class Policy(models.Model):
     pause_stops_deadline = models.BooleanField(default=False, help_text="whether a pause of the run stops the deadline")
     then = models.CharField(max_length=8, default=OnExpiry.CANCEL, help_text="after the last queue: cancel or fail")
     on_reject = models.CharField(max_length=6, choices=OnReject.choices, default=OnReject.RESUME)
+    require_reason = models.BooleanField(
+        default=False, help_text="whether a rejection, or declining to answer, needs a reason"
+    )
     self_review = models.BooleanField(default=False, help_text="whether the run's initiator can decide")
     quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people must approve the same call")
     risk_floor = models.CharField(max_length=6, choices=Risk.choices, default=Risk.LOW)

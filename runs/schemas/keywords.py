@@ -37,12 +37,18 @@ FORMATS = frozenset(
 
 # Suggestions for common unsupported keywords.
 SUGGESTIONS = {
-    "definitions": "use `$defs`",
-    "dependencies": "use `dependentRequired` or `dependentSchemas`",
-    "additionalItems": "use `items` beside `prefixItems`",
     "nullable": 'use `"type": [..., "null"]`',
     "$anchor": "point at the place itself, such as `#/$defs/name`",
     "$dynamicRef": "use `$ref`",
+    "$dynamicAnchor": "use `$ref`, and point at the place itself, such as `#/$defs/name`",
+    "$recursiveRef": "use `$ref`",
+    "$recursiveAnchor": "use `$ref`",
+    "id": "use `$id`, at the top only",
+    "divisibleBy": "use `multipleOf`",
+    "disallow": "use `not`",
+    "extends": "use `allOf`",
+    "example": "use `examples`",
+    "discriminator": "use `oneOf` whose branches have a `const`",
     "unevaluatedProperties": "use `additionalProperties`",
     "unevaluatedItems": "use `items`",
 }

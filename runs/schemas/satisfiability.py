@@ -76,6 +76,16 @@ def is_unsatisfiable(root: Any) -> bool:
     return _Look(root).impossible(root)
 
 
+def lacks_a_value(schema: dict[str, Any]) -> bool:
+    """Tell whether an object must have more members than it can have, or one that it cannot have."""
+    needed = set(schema.get("required", ()))
+    if len(needed) > schema.get("maxProperties", len(needed)):
+        return True
+    properties = schema.get("properties", {})
+    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    return any(properties.get(name) is False or (closed and name not in properties) for name in needed)
+
+
 class _Look:
     """One check of a schema. Each reference is followed once; one that is being followed counts as satisfiable."""
 

@@ -7,7 +7,8 @@ satisfiable as far as a bounded check can tell, and accepted by the engine. Each
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
@@ -18,24 +19,22 @@ from runs.errors import SchemaUnsupported
 from runs.schemas import keywords
 from runs.schemas.cost_limit import Circular, compute_cost
 from runs.schemas.satisfiability import find_contradiction, is_unsatisfiable
+from runs.schemas.translation import translation_of
 from runs.schemas.traversal import collect_subschemas, join_pointer, resolve_reference, schema_at
 from runs.schemas.validator import build_engine, pattern_compiles
 
 
 def check_schema(schema: Any) -> None:
     """Raise ``SchemaUnsupported`` if ``schema`` cannot be used for answers; its problems have pointers into the schema."""
-    for step in (
-        _too_large,
-        _not_a_schema,
-        _unknown_keywords,
-        _bad_references,
-        _too_much_work,
-        _no_answer,
-        _engine_refuses,
-    ):
-        problems = step(schema)
-        if problems:
-            raise SchemaUnsupported(_sentence(problems), errors=problems[: keywords.MAX_PROBLEMS])
+    _refuse(_too_large(schema))
+    translation = translation_of(schema)
+    for step in (_not_a_schema, _bad_references, _too_much_work, _no_answer, _engine_refuses):
+        _refuse([translation.original(problem) for problem in step(translation.schema)])
+
+
+def _refuse(problems: list[Problem]) -> None:
+    if problems:
+        raise SchemaUnsupported(_sentence(problems), errors=problems[: keywords.MAX_PROBLEMS])
 
 
 def _sentence(problems: list[Problem]) -> str:
@@ -60,17 +59,36 @@ def _too_large(schema: Any) -> list[Problem]:
 
 
 def _not_a_schema(schema: Any) -> list[Problem]:
+    """Return what the meta-schema refuses, and what it allows and is not supported."""
     if isinstance(schema, dict) and str(schema.get("$schema", keywords.DIALECT)).rstrip("#") != keywords.DIALECT:
-        return [Problem("/$schema", f"must be {keywords.DIALECT}; other versions of JSON Schema are not supported")]
+        message = f"must be {keywords.DIALECT}, or the one of draft-07 or 2019-09; other versions are not supported"
+        return [Problem("/$schema", message)]
     try:
-        jsonschema_rs.meta.validate(schema)
-    except jsonschema_rs.ValidationError as error:
-        words = [step for step in error.instance_path if step in keywords.KEYWORDS]
-        about = f"`{words[-1]}`" if words else "a schema"
-        return [Problem(join_pointer("", *error.instance_path), f"is not what JSON Schema 2020-12 allows for {about}")]
+        refused = {join_pointer("", *error.instance_path): error for error in _meta_schema().iter_errors(schema)}
     except ValueError as error:
         return [Problem("", f"cannot be read: {error}")]
-    return []
+    problems = [Problem(pointer, _misused(error.instance_path)) for pointer, error in refused.items()]
+    return sorted([*problems, *_unknown_keywords(schema)], key=lambda problem: problem.pointer)
+
+
+@cache
+def _meta_schema() -> jsonschema_rs.Validator:
+    return jsonschema_rs.Draft202012Validator({"$ref": keywords.DIALECT})
+
+
+def _misused(path: Sequence[str | int]) -> str:
+    words = [step for step in path if step in keywords.KEYWORDS]
+    replacement = _REPLACEMENTS.get(str(path[-1]), "") if path else ""
+    about = f"`{words[-1]}`" if words else "a schema"
+    return f"is not what JSON Schema 2020-12 allows for {about}{replacement}"
+
+
+_REPLACEMENTS = {
+    "items": "; use `prefixItems` for a list of schemas",
+    "exclusiveMinimum": "; use the number itself, without `minimum`",
+    "exclusiveMaximum": "; use the number itself, without `maximum`",
+    "required": "; use a list of names in the object's schema",
+}
 
 
 def _unknown_keywords(root: Any) -> list[Problem]:
@@ -83,7 +101,10 @@ def _unknown_keywords(root: Any) -> list[Problem]:
         if pointer and ("$id" in schema or "$schema" in schema):
             word = "$id" if "$id" in schema else "$schema"
             problems.append(Problem(join_pointer(pointer, word), "is only allowed at the top of the schema"))
-        if schema.get("format", "date") not in keywords.FORMATS:
+        for word in ("readOnly", "writeOnly"):
+            if schema.get(word) is True:
+                problems.append(Problem(join_pointer(pointer, word), _NOT_ENFORCED[word]))
+        if isinstance(schema.get("format", "date"), str) and schema.get("format", "date") not in keywords.FORMATS:
             problems.append(Problem(join_pointer(pointer, "format"), _unknown_format(schema["format"])))
         for place, pattern in _patterns(pointer, schema):
             patterns += 1
@@ -91,6 +112,12 @@ def _unknown_keywords(root: Any) -> list[Problem]:
     if patterns > keywords.MAX_PATTERNS:
         problems.append(Problem("", f"must contain at most {keywords.MAX_PATTERNS} patterns"))
     return sorted(problems, key=lambda problem: problem.pointer)
+
+
+_NOT_ENFORCED = {
+    "readOnly": "must not be true: an answer could change the value; use `const`, or leave the member out",
+    "writeOnly": "must not be true: everyone who can see the request can read its answer; do not ask for secrets",
+}
 
 
 def _unknown(word: str) -> str:
@@ -107,9 +134,10 @@ def _unknown_format(name: str) -> str:
 
 
 def _patterns(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    if "pattern" in schema:
+    if isinstance(schema.get("pattern"), str):
         yield join_pointer(pointer, "pattern"), schema["pattern"]
-    for pattern in schema.get("patternProperties", ()):
+    patterns = schema.get("patternProperties")
+    for pattern in patterns if isinstance(patterns, dict) else ():
         yield join_pointer(pointer, "patternProperties", pattern), pattern
 
 

@@ -12,9 +12,9 @@ from urllib.parse import unquote
 
 from runs.schemas import keywords
 
-_ONE = keywords.HERE_ONE | keywords.BELOW_ONE
-_MANY = keywords.HERE_MANY | keywords.BELOW_MANY
-_NAMED = keywords.HERE_NAMED | keywords.BELOW_NAMED | {"$defs"}
+ONE = keywords.HERE_ONE | keywords.BELOW_ONE
+MANY = keywords.HERE_MANY | keywords.BELOW_MANY
+NAMED = keywords.HERE_NAMED | keywords.BELOW_NAMED | {"$defs"}
 
 
 def join_pointer(pointer: str, *steps: str | int) -> str:
@@ -32,12 +32,12 @@ def iter_subschemas(schema: Any) -> Iterator[tuple[str, str | int | None, Any]]:
     if not isinstance(schema, dict):
         return
     for keyword, inner in schema.items():
-        if keyword in _ONE:
+        if keyword in ONE:
             yield keyword, None, inner
-        elif keyword in _MANY and isinstance(inner, list):
+        elif keyword in MANY and isinstance(inner, list):
             for index, branch in enumerate(inner):
                 yield keyword, index, branch
-        elif keyword in _NAMED and isinstance(inner, dict):
+        elif keyword in NAMED and isinstance(inner, dict):
             for name, branch in inner.items():
                 yield keyword, name, branch
 

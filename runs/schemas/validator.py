@@ -21,14 +21,16 @@ from ledger.errors import Problem
 from runs.schemas import keywords
 from runs.schemas.cost_limit import SchemaCost, compute_cost
 from runs.schemas.error_messages import list_problems
+from runs.schemas.translation import translate
 
 _MAX_ENGINES = 128
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A compiled schema and its cost."""
+    """A compiled schema, translated to 2020-12, and its cost."""
 
+    schema: Any
     judge: jsonschema_rs.Validator
     weight: SchemaCost
 
@@ -40,9 +42,10 @@ def retriever(uri: str) -> Any:
 
 def build_engine(schema: Any) -> Engine:
     """Compile a schema. Raises for one that ``check_schema`` would refuse."""
+    schema = translate(schema)
     if isinstance(schema, dict):
         schema = {word: value for word, value in schema.items() if word != "$id"}
-    return Engine(judge=_compile(schema), weight=compute_cost(schema))
+    return Engine(schema=schema, judge=_compile(schema), weight=compute_cost(schema))
 
 
 def _compile(schema: Any) -> jsonschema_rs.Validator:
@@ -89,7 +92,7 @@ def validate(schema: Any, value: Any) -> list[Problem]:
             return [Problem("", "is too large to validate against this schema")]
         if engine.judge.is_valid(value):
             return []
-        return list_problems(schema, value, matches=_matches) or [Problem("", "does not match the schema")]
+        return list_problems(engine.schema, value, matches=_matches) or [Problem("", "does not match the schema")]
     except Exception:  # noqa: BLE001  fail closed: an answer that cannot be validated is refused
         return [Problem("", "cannot be validated against this schema")]
 

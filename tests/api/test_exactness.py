@@ -50,7 +50,7 @@ def test_only_an_exponent_may_be_written_in_another_way():
     run, lease = a_started_run(worker)
     body = b'{"after":0,"step":"s","state":[1e2,1E+2,100,-0]}'
     raw(worker, "POST", f"runs/{run}/checkpoints", body, **{"Run-Lease": lease})
-    assert b'"state":[1E+2,1E+2,100,0]' in raw(worker, "GET", f"runs/{run}/checkpoints/1", b"")
+    assert b'"state":[1E+2,1E+2,100,-0]' in raw(worker, "GET", f"runs/{run}/checkpoints/1", b"")
 
 
 @pytest.mark.parametrize("value", [b"null", b"false", b"0", b'""', b"[]", b"{}"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from ledger import clock, exact_json
 from reviewqueue import reviewer_actions as acts
@@ -228,3 +228,40 @@ def test_row_12_the_open_page_flips_at_zero(lenas: Page):  # noqa: F811
     expect(lenas.locator("#moved")).to_contain_text("The deadline has passed.", timeout=30_000)
     expect(lenas.locator("#moved")).to_contain_text("the run ends as expired")
     expect(lenas.get_by_label("Reason, sent to the agent")).to_have_value("Too dear")
+
+
+def test_text_entered_while_the_form_is_sent_stays(lenas: Page) -> None:  # noqa: F811
+    open_wait(lenas, desk.a_question())
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.method == "POST" and not route.request.url.endswith("/typed"):
+            held.append(route)
+        else:
+            route.continue_()
+
+    lenas.route("**/interrupts/**", hold)
+    remarks = lenas.get_by_role("textbox", name="Remarks")
+    remarks.fill("before")
+    lenas.get_by_role("button", name="Send this answer").click()
+    remarks.fill("before, and meanwhile")
+    lenas.get_by_role("radio", name="welding").check()
+    held.pop().continue_()
+    expect(lenas.get_by_role("alert").first).to_be_visible()
+    expect(lenas.get_by_role("textbox", name="Remarks")).to_have_value("before, and meanwhile")
+    expect(lenas.get_by_role("radio", name="welding")).to_be_checked()
+
+
+def test_a_second_tab_says_that_its_draft_is_older(lenas: Page) -> None:  # noqa: F811
+    interrupt = desk.a_question()
+    open_wait(lenas, interrupt)
+    other = lenas.context.new_page()
+    other.goto(lenas.url)
+    lenas.get_by_role("textbox", name="Remarks").fill("from the first tab")
+    expect(lenas.get_by_text("Draft saved").first).to_be_visible()
+    other.get_by_role("textbox", name="Remarks").fill("from the second tab")
+    expect(other.get_by_text("another tab has a newer draft").first).to_be_visible()
+    other.get_by_role("button", name="Save this text instead").click()
+    expect(other.get_by_text("Draft saved").first).to_be_visible()
+    lenas.reload()
+    expect(lenas.get_by_role("textbox", name="Remarks")).to_have_value("from the second tab")

@@ -155,7 +155,7 @@ def form_of(client: Client, interrupt: Interrupt, **typed: str) -> dict[str, str
     """Return the form data of the request: its hidden fields and the entered ones."""
     html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
     hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', html))
-    wanted = ("state_version", "content_digest", "request_key", "who")
+    wanted = ("state_version", "content_digest", "request_key", "who", "draft")
     return {name: hidden[name] for name in wanted} | typed
 
 

@@ -495,3 +495,35 @@ def test_a_stranger_fills_no_session_with_text():
     reply = Client().post("/interrupts/int_x", {"message": "x" * 100_000, "who": "1.0123456789abcdef01234567"})
     assert reply.status_code == 302
     assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize("verdict", ["reject", "decline"])
+def test_a_reason_that_the_policy_requires_is_asked_for_at_its_field(verdict):
+    client = desk.signed_in(desk.lena())
+    interrupt = desk.an_order() if verdict == "reject" else desk.a_question()
+    builders.change_policies(require_reason=True)
+    form = desk.form_of(client, interrupt, verdict=verdict, act=verdict)
+    refused = desk.post(client, interrupt, form)
+    assert refused.status_code == 422
+    assert "Enter a reason; the policy requires one." in refused.content.decode()
+    assert not Decision.objects.exists()
+    desk.post(client, interrupt, form | {f"message-{verdict}": "Too dear"})
+    assert Decision.objects.get().message == "Too dear"
+
+
+def test_a_call_of_many_characters_in_any_script_can_be_edited():
+    client = desk.signed_in(desk.lena())
+    interrupt = desk.an_order(proposal={"name": "publish", "arguments": {"text": "\u0431" * 150_000, "title": "x"}})
+    form = desk.form_of(client, interrupt, verdict="edit", act="edit", **{"arguments.text": "\u0431" * 300_000})
+    answer = desk.post(client, interrupt, form | {"arguments.title": "y"})
+    assert answer.status_code == 200
+    assert "arguments.title" in answer.content.decode()
+
+
+def test_a_form_with_more_than_a_thousand_fields_is_read():
+    client = desk.signed_in(desk.lena())
+    rows = [{"a": number, "b": number, "c": number} for number in range(100)]
+    interrupt = desk.an_order(proposal={"name": "publish", "arguments": {"rows": rows}})
+    more = {f"arguments.rows.{row}.{name}": "1" for row in range(400) for name in "abc"}
+    answer = desk.post(client, interrupt, desk.form_of(client, interrupt, verdict="edit", act="edit") | more)
+    assert answer.status_code in (200, 422)

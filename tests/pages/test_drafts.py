@@ -149,7 +149,7 @@ def test_added_entries_come_back(typing):
     form = desk.form_of(client, interrupt, verdict="edit", **{"arguments.lines.1.part": "Drum"})
     client.post(f"/interrupts/{interrupt.public_id}/typed", form | {"arguments.lines.-rows": ["", "0", "1"]})
     html = page(desk.signed_in(person), interrupt)
-    assert 'value="Drum"' in html
+    assert "Drum</textarea>" in html
 
 
 def test_an_expired_session_does_not_redirect_away_from_unsent_input(typing):
@@ -191,3 +191,83 @@ def test_a_refused_choice_without_input_claims_no_draft(typing):
     assert refused.status_code == 409
     assert "Read it again." in refused.content.decode()
     assert "Your draft is filled in" not in refused.content.decode()
+
+
+# --- two tabs of one person, and slow responses -------------------------------------------------------------------------
+
+
+def open_tab(client: Client, interrupt: Interrupt, text: str, *, edit: int = 1) -> dict[str, str]:
+    """Open the request in a further tab, and enter a reason."""
+    return desk.form_of(client, interrupt, verdict="reject", **{"message-reject": text}) | {"edit": str(edit)}
+
+
+def after_save(response, form: dict[str, str]) -> dict[str, str]:
+    """Return the form with the origin that the response put into it."""
+    token = re.search(r'name="draft" value="([^"]+)"', response.content.decode())
+    assert token is not None
+    return form | {"draft": token[1]}
+
+
+def test_a_tab_does_not_overwrite_the_newer_draft_of_another_tab(typing):
+    client, _, interrupt, first = typing
+    second = open_tab(client, interrupt, "Written in the second tab")
+    assert "Draft saved" in save(client, interrupt, first).content.decode()
+    answer = save(client, interrupt, second).content.decode()
+    assert "another tab has a newer draft" in answer
+    assert "Draft saved" not in answer
+    assert "Too dear by 6 %" in page(client, interrupt)
+
+
+def test_the_reviewer_can_choose_the_text_of_the_older_tab(typing):
+    client, _, interrupt, first = typing
+    second = open_tab(client, interrupt, "Written in the second tab")
+    save(client, interrupt, first)
+    assert "Draft saved" in save(client, interrupt, second | {"overwrite": "1"}).content.decode()
+    assert "Written in the second tab" in page(client, interrupt)
+
+
+def test_a_tab_opened_with_the_newest_draft_continues_it_and_the_first_one_is_told(typing):
+    client, _, interrupt, first = typing
+    first = after_save(save(client, interrupt, first), first)
+    second = open_tab(client, interrupt, "Too dear by 6 %, and late")
+    assert "Draft saved" in save(client, interrupt, second).content.decode()
+    assert "another tab has a newer draft" in save(client, interrupt, first).content.decode()
+    assert "and late" in page(client, interrupt)
+
+
+def test_one_tab_saves_again_and_again_also_where_a_response_was_lost(typing):
+    client, _, interrupt, form = typing
+    for number in range(3):
+        sent = form | {"message-reject": f"Text {number}", "edit": str(number)}
+        assert "Draft saved" in save(client, interrupt, sent).content.decode()
+    assert "Text 2" in page(client, interrupt)
+    assert TypedAnswer.objects.get().version == 3
+
+
+def test_an_older_text_of_one_tab_that_arrives_late_is_ignored(typing):
+    client, _, interrupt, form = typing
+    save(client, interrupt, form | {"message-reject": "The whole reason", "edit": "2000"})
+    save(client, interrupt, form | {"message-reject": "The wh", "edit": "1000"})
+    assert "The whole reason" in page(client, interrupt)
+
+
+def test_a_form_of_an_older_tab_that_is_shown_again_keeps_its_text_and_the_newer_draft(typing):
+    client, _, interrupt, first = typing
+    second = open_tab(client, interrupt, "Written in the second tab")
+    save(client, interrupt, first)
+    shown = desk.post(client, interrupt, second | {"act": "approve"}).content.decode()
+    assert "Written in the second tab" in shown
+    assert "another tab has a newer draft" in shown
+    assert "Too dear by 6 %" in page(client, interrupt)
+
+
+def test_declining_keeps_the_answer_that_was_entered_in_the_other_form(typing):
+    client, _, _, _ = typing
+    interrupt = desk.a_question()
+    page_form = desk.form_of(client, interrupt)
+    common = {name: page_form[name] for name in ("state_version", "content_digest", "who", "draft", "request_key")}
+    save(client, interrupt, common | {"verdict": "answer", "input.certificate_no": "LT-2026-0917"})
+    save(client, interrupt, common | {"verdict": "decline", "message-decline": "Not mine"})
+    html = page(client, interrupt)
+    assert "LT-2026-0917" in html
+    assert "Not mine" in html

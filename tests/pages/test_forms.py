@@ -24,7 +24,7 @@ from reviewqueue.pages.schema_forms import (
     build_form,
     parse_submission,
 )
-from reviewqueue.pages.schema_forms.fields import all_nodes
+from reviewqueue.pages.schema_forms.fields import Group, all_nodes, was_empty
 from runs.schemas import check_schema, validate
 
 
@@ -39,6 +39,9 @@ def as_sent_by_a_browser(form: Form) -> QueryDict:
         elif isinstance(node, Alternatives):
             if node.initial or not node.required:
                 sent[f"{node.name}.-kind"] = node.initial
+        elif isinstance(node, Group):
+            if node.offers_empty and node.was_given and all(map(was_empty, node.members.values())):
+                sent[f"{node.name}.-empty"] = "1"
         elif isinstance(node, Field) and node.widget == "checks":
             sent.setlist(node.name, ["", *filter(None, node.initial.split(","))])
         elif isinstance(node, Field) and node.widget == "choice":
@@ -489,9 +492,29 @@ def test_names_and_ids_are_stable_and_never_meet() -> None:
     assert all(set(one_id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-_") for one_id in ids)
 
 
-def test_text_that_may_be_long_gets_several_lines() -> None:
-    schema = obj(short=TEXT, long={"type": "string", "maxLength": 201}, limited={"type": "string", "maxLength": 200})
-    assert [field.widget for field in fields(build_form(schema)).values()] == ["line", "lines", "line"]
+def test_a_text_can_have_several_lines_unless_its_format_forbids_them() -> None:
+    schema = obj(
+        free=TEXT, long={"type": "string", "maxLength": 201}, short={"type": "string", "maxLength": 200},
+        address={"type": "string", "format": "email"},
+    )  # fmt: skip
+    form = build_form(schema)
+    assert [field.widget for field in fields(form).values()] == ["lines", "lines", "lines", "line"]
+    assert [field.is_long for field in fields(form).values()] == [True, True, False, False]
+    pasted = submitted(form, input__free="one\r\ntwo", input__short="a\r\n\r\nb")
+    assert pasted.value == {"free": "one\ntwo", "short": "a\n\nb"}
+
+
+def test_an_edited_text_can_get_a_paragraph() -> None:
+    form = build_edit_form({"note": "short"})
+    assert submitted(form, arguments__note="short\r\n\r\nand more").value == {"note": "short\n\nand more"}
+
+
+def test_an_empty_text_is_sent_where_the_schema_says_so_and_the_reviewer_too() -> None:
+    schema = obj(["code"], code={"type": "string", "pattern": "^[A-Z]*$"}, note={"type": "string", "minLength": 0})
+    form = build_form(schema)
+    assert errors_of(submitted(form)) == [("/code", "is missing")]
+    ticked = submitted(form, **{"input__code__-empty": "1", "input__note__-empty": "1"})
+    assert ticked.value == {"code": "", "note": ""}
 
 
 # --- anything at all --------------------------------------------------------------------------------------------------

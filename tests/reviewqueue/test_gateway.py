@@ -306,3 +306,25 @@ def test_a_policy_made_stricter_holds_at_once_and_a_looser_one_does_not(ana):
     builders.a_policy(self_review=True)
     with pytest.raises(SelfReview):
         builders.decide(strict, tom)
+
+
+@pytest.mark.parametrize("message", ["", "  \n"])
+def test_a_policy_can_require_a_reason_for_a_rejection(ana, message):
+    builders.a_policy(require_reason=True)
+    interrupt = builders.a_waiting_interrupt()
+    with pytest.raises(InputInvalid) as refused:
+        builders.decide(interrupt, ana, verdict="reject", message=message)
+    assert [(problem.pointer, problem.message) for problem in refused.value.errors] == [
+        ("/message", "is missing: reject needs a reason")
+    ]
+    interrupt.refresh_from_db()
+    assert interrupt.status == "waiting"
+    builders.decide(interrupt, ana, verdict="reject", message="Too dear")
+    interrupt.refresh_from_db()
+    assert interrupt.status == "answered"
+
+
+def test_an_approval_needs_no_reason_where_a_rejection_does(ana):
+    builders.a_policy(require_reason=True)
+    builders.decide(builders.a_waiting_interrupt(), ana, verdict="approve")
+    assert Decision.objects.get().status == "accepted"

@@ -87,6 +87,11 @@ class Command(ProvisioningCommand):
             choices=OnReject.values,
             help="after a rejection the agent continues (resume), or the run is cancelled",
         )
+        parser.add_argument(
+            "--require-reason",
+            action=BooleanOptionalAction,
+            help="must a rejection, or declining to answer, have a reason?",
+        )
         parser.add_argument("--self-review", action=BooleanOptionalAction, help="can the run's initiator decide?")
         parser.add_argument("--quorum", type=int, metavar="N", help="how many people must approve the same call")
         parser.add_argument("--risk-floor", choices=Risk.values, help="the lowest risk that a request can have")

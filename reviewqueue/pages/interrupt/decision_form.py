@@ -48,7 +48,7 @@ from reviewqueue.pages.schema_forms.fields import (
 from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text import json_values
 from reviewqueue.text.hidden_characters import Warnings, warnings_in
-from runs.decisions import MESSAGE_LIMIT, Answer
+from runs.decisions import MESSAGE_LIMIT, Answer, requires_reason
 from runs.models import Fact, Interrupt
 from runs.states import APPROVING, Verdict
 from runs.use_cases.end_run import ends_run_on_verdict
@@ -125,6 +125,8 @@ VERDICT_LABELS: dict[str, VerdictLabels] = {
 def labels_of_verdict(interrupt: Interrupt, verdict: str) -> VerdictLabels:
     """Return the labels of a verdict for this request: the hint of a rejection that cancels the run says so."""
     labels = VERDICT_LABELS[verdict]
+    if requires_reason(interrupt, verdict):
+        labels = replace(labels, message_required=True)
     if not ends_run_on_verdict(interrupt, verdict):
         return labels
     hint = "The call is not made, the run is cancelled, and its effects are compensated. You cannot undo this."
@@ -426,8 +428,9 @@ class _Builder:
         return submission if validate else replace(submission, problems=())
 
     def message_problem(self, verdict: str, message: str) -> str:
-        if VERDICT_LABELS[verdict].message_required and not message.strip():
-            return "Enter a message to the agent."
+        if labels_of_verdict(self.interrupt, verdict).message_required and not message.strip():
+            is_reason = requires_reason(self.interrupt, verdict)
+            return "Enter a reason; the policy requires one." if is_reason else "Enter a message to the agent."
         if len(message) > MESSAGE_LIMIT:
             return f"The message must have at most {MESSAGE_LIMIT} characters."
         return "The message contains a character that cannot be stored." if "\x00" in message else ""

@@ -42,10 +42,20 @@ class _Page:
         self, form: DecisionForm, *, status: int = 200, draft: drafts.Draft | None = None, error: str = ""
     ) -> HttpResponse:
         context = build_interrupt_context(self.screen, reader=self.request.user, now=self.now)
+        origin = drafts.new_origin(draft)
         if self.request.method == "POST" and self.screen.may_decide and not error:
-            drafts.save_submitted_draft(self.request.POST, self.request.user, self.screen.interrupt.public_id)
+            origin, context["is_newer_draft"] = _save_submitted(self.request, self.screen.interrupt.public_id)
+        context["draft_origin"] = origin
         context |= {"decision_form": form, "draft": draft, "has_errors": status == 422, "error": error}
         return render_page(self.request, "interrupt/page.html", context, status=status)
+
+
+def _save_submitted(request: PageRequest, interrupt_id: str) -> tuple[drafts.DraftOrigin, bool]:
+    """Save a submitted form as a draft; return its origin, and whether another tab has a newer draft."""
+    try:
+        return drafts.save_submitted_draft(request.POST, request.user, interrupt_id), False
+    except drafts.NewerDraft:
+        return drafts.origin_of(request.POST), True
 
 
 @keeps_draft_at_sign_in
@@ -145,7 +155,7 @@ def _show_refusal(page: _Page, form: DecisionForm, refusal: Refusal) -> HttpResp
     request, now = page.request, clock.now()
     screen = get_request_page(request.user, page.screen.interrupt.public_id, now=now)
     if refusal.code in RETRYABLE_CODES:
-        drafts.save_submitted_draft(request.POST, request.user, screen.interrupt.public_id)
+        _save_submitted(request, screen.interrupt.public_id)
     refused = describe_refusal(refusal, screen=screen, decision_form=form, reader=request.user, now=now)
     context = build_interrupt_context(screen, reader=request.user, now=now) | {"refused": refused}
     return render_page(request, "interrupt/refused.html", context, status=refused.status)
@@ -159,20 +169,27 @@ def _show_refusal(page: _Page, form: DecisionForm, refusal: Refusal) -> HttpResp
 @not_found_if_invisible
 def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Save the form as a draft; the script of the page posts it shortly after each change."""
-    message, saved_at = "", None
+    message, saved_at, is_newer_draft = "", None, False
+    origin = drafts.origin_of(request.POST)
     if request.POST.get("who", "") == drafts.author_token(request.user):
-        form = drafts.draft_of(request.POST).urlencode()
+        overwrite = request.POST.get("overwrite") == "1"
         try:
-            draft = drafts.save_draft(person=request.user, interrupt_id=interrupt_id, form=form)
+            draft = drafts.save_draft(
+                person=request.user, interrupt_id=interrupt_id, form=request.POST, overwrite=overwrite
+            )
             saved_at = None if draft is None else draft.saved_at
+            origin = origin if draft is None else drafts.DraftOrigin(version=draft.version, tab=origin.tab)
             message = "" if draft is not None else "This request is closed, so no draft is saved."
             drafts.delete_session_draft(request)
         except PayloadInvalid as refusal:
             message = refusal.detail
+        except drafts.NewerDraft:
+            is_newer_draft = True
     else:
         gateway.get_visible_interrupt(request.user, interrupt_id)
         message = "Another person opened this form, so no draft is saved."
-    context = {"saved_at": saved_at, "message": message, "now": clock.now()}
+    context: dict[str, object] = {"saved_at": saved_at, "message": message, "now": clock.now()}
+    context |= {"is_newer_draft": is_newer_draft, "draft_origin": origin, "public_id": interrupt_id}
     return render_page(request, "interrupt/_draft_saved.html", context)
 
 

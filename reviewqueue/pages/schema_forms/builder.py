@@ -7,9 +7,8 @@ value, else a valid default. A proposed value that its widget cannot show moves 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import simplejson
@@ -24,11 +23,13 @@ from reviewqueue.pages.schema_forms.fields import (
     DATE,
     ENTRIES,
     FIXED,
+    INTEGER,
     JSON,
     LINE,
     LINES,
     LIST,
     MAX_ROWS,
+    NUMBER,
     OBJECT,
     UNCHANGEABLE,
     Alternatives,
@@ -45,14 +46,21 @@ from reviewqueue.pages.schema_forms.fields import (
 )
 from reviewqueue.pages.schema_forms.form_parser import SubmittedRows
 from reviewqueue.pages.schema_forms.rendered_form import Form
+from reviewqueue.pages.schema_forms.schema_merging import (
+    any_of,
+    has_conditional_entries,
+    members_of,
+    merge_schemas,
+    takes_other_members,
+    with_conditions,
+    without_idle_branches,
+)
 from reviewqueue.pages.schema_forms.widgets import (
     branches_of,
     can_show,
     count_options,
-    members_shown,
     option_key,
     options_of,
-    overlaid,
     plain_schema_of,
     takes_an_empty_object,
     widget_for,
@@ -68,7 +76,8 @@ MAX_VISITS = 8_000
 MAX_GROUPS_INSIDE = 6
 MAX_OPTIONS = 2_000  # listed values of all choices together; a choice beyond it becomes a text field
 MAX_TEXT = 192 * 1024  # bytes of HTML of all values shown in fields together
-SEVERAL_LINES_FROM = 200  # maxLength in characters
+SEVERAL_LINES_FROM = 200  # maxLength in characters; a longer text begins with several lines
+MANY_CHARACTERS = 1_000  # expected of a text without maxLength
 ONE_LINE_UP_TO = 80  # characters of the initial text
 INITIAL_ROWS = 20  # entries that a required list shows at first
 
@@ -88,6 +97,7 @@ def build_form(
     """
     if schema is None:
         return Form(prefix=prefix, root=None, schema=None)
+    schema = schemas.translate(schema)
     free = not must_be_given and (schema is True or schema == {})
     root = Place(
         path=(prefix,), pointer="", label="Answer", is_name=False, by_agent=False, required=not free, proposed=proposed
@@ -192,24 +202,24 @@ class Builder:
         return makers[kind](schema, place) if kind in makers else self.plain(kind, schema, place)
 
     def resolved(self, schema: Any) -> Any:
-        """Return the schema with `$ref` and `allOf` merged into it; keywords beside them override the referenced ones.
+        """Return the schema with `$ref` and `allOf` merged into it; annotations beside them override the others.
 
         For display only: the answer is validated by the schema as it is.
         """
-        for _ in range(64):
-            if not isinstance(schema, dict):
-                return schema
-            if "$ref" in schema:
-                inner = schema_at(self.root, resolve_reference(schema["$ref"]) or "")
-            elif schema.get("allOf"):
-                inner = {}
-                for branch in schema["allOf"]:
-                    inner = overlaid(inner, self.resolved(branch))
-            else:
-                return schema
-            beside = {keyword: value for keyword, value in schema.items() if keyword not in ("$ref", "allOf", "$defs")}
-            schema = overlaid(inner, beside) if isinstance(inner, dict) else inner
-        return schema
+        if not isinstance(schema, dict):
+            return schema
+        beside = {word: value for word, value in schema.items() if word not in ("$ref", "allOf", "$defs")}
+        beside = without_idle_branches(beside)
+        parts = [schema_at(self.root, resolve_reference(schema["$ref"]) or "")] if "$ref" in schema else []
+        merged: Any = {}
+        for part in [*parts, *schema.get("allOf", ())]:
+            merged = merge_schemas(merged, self.resolved(part))
+        merged = merge_schemas(merged, beside)
+        if isinstance(merged, dict) and "allOf" in merged and merged["allOf"] != schema.get("allOf"):
+            rest = merged.pop("allOf")  # what did not fit beside another part can fit into the whole
+            for part in rest:
+                merged = merge_schemas(merged, part)
+        return merged
 
     def labelled(self, schema: Any, place: Place) -> Place:
         """Return the place with the agent's title as its label."""
@@ -242,16 +252,29 @@ class Builder:
     # --- one node of each kind ---------------------------------------------------------------------------------------
 
     def group(self, schema: Any, place: Place) -> Node:
+        given = place.proposed if isinstance(place.proposed, dict) else {}
+        listed = self.members(schema)
+        named = {member.name for member in listed}
+        beyond = {name: value for name, value in given.items() if name not in named}
+        has_others = takes_other_members(schema, self.resolved, named=len(listed))
+        if not has_others:  # no box for them: a field for each one that was proposed
+            listed += [_Member(name=name, schema=plain_schema_of(value)) for name, value in beyond.items()]
+        if self.as_given and given:
+            order = {name: at for at, name in enumerate(given)}
+            listed = sorted(listed, key=lambda member: order.get(member.name, len(order)))
         members = {}
-        listed = members_shown(schema, place.proposed)
-        if self.as_given and isinstance(place.proposed, dict):
-            order = {name: at for at, name in enumerate(place.proposed)}
-            listed = sorted(listed, key=lambda member: order.get(member[0], len(order)))
-        for index, (name, inner, required) in enumerate(listed):
-            members[name] = self.node(
-                inner, place.member(name, index=index, label=field_help.truncate(name), required=required)
+        for index, member in enumerate(listed):
+            inner = place.member(
+                member.name,
+                index=index,
+                label=field_help.truncate(member.name),
+                required=member.required,
+                is_conditional=member.is_conditional,
             )
+            inner = replace(inner, remark=field_help.CONDITIONAL if member.is_conditional else "")
+            members[member.name] = self.node(member.schema, inner)
         group = Group(
+            name=place.name,
             id=place.id,
             pointer=place.pointer,
             label=place.label,
@@ -261,29 +284,61 @@ class Builder:
             hint=field_help.hint(schema),
             was_given=isinstance(place.proposed, dict),
             members=members,
+            others=self.others(place, beyond) if has_others else None,
+            offers_empty=not place.required and not any(map(_needs_input, members.values())),
         )
         # Without a field that can be filled in, the form could not tell whether an optional group is meant.
         if not place.required and not any(_can_be_filled(node) for node in all_nodes(group)):
             return self.json(schema, place, field_help.NOTHING_TO_FILL)
         return group
 
+    def members(self, schema: dict[str, Any]) -> list[_Member]:
+        """Return the members of an object that its schema names, on any condition; those without a condition first."""
+        properties = schema.get("properties", {})
+        required = dict.fromkeys(schema.get("required", ()))
+        found = []
+        for name, inners in members_of(schema, self.resolved).items():
+            inner = any_of(inners, self.resolved)
+            if inner is not False or name in required:
+                is_conditional = name not in properties and name not in required
+                found.append(_Member(name=name, schema=inner, required=name in required, is_conditional=is_conditional))
+        return sorted(found, key=lambda member: member.is_conditional)
+
+    def others(self, place: Place, proposed: dict[str, Any]) -> Field:
+        """Return the JSON box for members that the schema does not name."""
+        place = place.others(proposed or ABSENT)
+        make = lambda: self.json({"type": "object"}, place, field_help.ANY_NAMES)  # noqa: E731
+        box = self.counted(make)
+        assert isinstance(box, Field)  # noqa: S101  a JSON box is one control
+        return box
+
     def plain(self, kind: str, schema: Any, place: Place) -> Field:
         initial = "" if place.proposed is ABSENT else _text_of(place.proposed)
-        limit = schema.get("maxLength")
-        if kind == LINE and (
-            (limit or 0) > SEVERAL_LINES_FROM or re.search(r"[\r\n]", initial) or len(initial) > ONE_LINE_UP_TO
-        ):
-            kind = LINES
-        empty = schema.get("minLength") == 0 or (place.may_be_empty and "minLength" not in schema)
+        if kind == LINE and "format" not in schema:
+            kind = LINES  # a text can have several lines, however short it is
+        required_empty = schema.get("minLength") == 0 or schema.get("maxLength") == 0
+        required_empty = required_empty or (place.may_be_empty and "minLength" not in schema)
+        is_text = kind in (LINE, LINES)
         return self.field(
             schema,
             place,
             widget=kind,
             initial=initial,
-            may_be_empty=empty and kind in (LINE, LINES),
+            may_be_empty=place.required and required_empty and is_text,
+            offers_empty=is_text and not (place.required and required_empty) and self.can_be_empty(schema),
+            is_long=kind == LINES and schema.get("maxLength", MANY_CHARACTERS) > SEVERAL_LINES_FROM,
             input_type="date" if kind == DATE else "text",
             input_mode=field_help.INPUT_MODES.get(schema.get("format", ""), ""),
         )
+
+    def can_be_empty(self, schema: Any) -> bool:
+        """Return whether the schema itself says something about the empty text, and accepts it."""
+        parts = [schema, *schema.get("allOf", ())]
+        says_so = any(
+            part.keys() & {"pattern", "not", "if"} or 0 in (part.get("minLength"), part.get("maxLength"))
+            for part in parts
+        )
+        return says_so and self.is_valid(schema, "")
 
     def choice(self, schema: Any, place: Place) -> Field:
         options = options_of(schema)
@@ -335,6 +390,25 @@ class Builder:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Member:
+    """A member of an object to be shown. ``is_conditional``: only a condition names it."""
+
+    name: str
+    schema: Any
+    required: bool = False
+    is_conditional: bool = False
+
+
+def _needs_input(node: Node) -> bool:
+    """Return whether a member must be filled in where its object is sent."""
+    if not node.required or (isinstance(node, Field) and node.widget in (FIXED, ENTRIES, CHECKS)):
+        return False
+    if isinstance(node, Group):
+        return any(map(_needs_input, node.members.values()))
+    return not isinstance(node, Rows) or any(_needs_input(row.node) for row in node.rows)
+
+
 def _can_be_filled(node: Node) -> bool:
     return not isinstance(node, Group) and not (isinstance(node, Field) and node.widget in (FIXED, UNCHANGEABLE))
 
@@ -345,7 +419,7 @@ def _why_json(schema: Any) -> str:
         return field_help.ANYTHING
     if schema.get("type") == "object" or "patternProperties" in schema:
         return field_help.ANY_NAMES
-    if schema.get("type") == "array":
+    if schema.get("type") == "array" and not schema.keys() & {"anyOf", "oneOf", "not", "if"}:
         return field_help.ANY_ENTRIES
     return field_help.FREE_RULES if schema.keys() & {"anyOf", "oneOf", "not", "if"} else field_help.ANYTHING
 
@@ -372,8 +446,12 @@ def _json_text(value: Any) -> str:
 
 def build_list(builder: Builder, schema: dict[str, Any], place: Place) -> Node:
     """Return the node of a list. Raises ``TooLarge``."""
+    if has_conditional_entries({word: value for word, value in schema.items() if word != "contains"}, builder.resolved):
+        return builder.counted(lambda: builder.json(schema, place, field_help.FREE_RULES))
     inner = builder.resolved(schema.get("items", True))
     kind = widget_of_entries(schema, inner, place.proposed)
+    if kind == LIST and schema.get("minItems", 0) > MAX_ROWS:
+        return builder.counted(lambda: builder.json(schema, place, field_help.TOO_MANY))
     if kind == CHECKS and not builder.takes_options(count_options(inner)):
         return builder.counted(lambda: builder.json(schema, place, field_help.TOO_MANY))
     if kind == CHECKS:
@@ -393,8 +471,7 @@ def _check_boxes(builder: Builder, schema: dict[str, Any], inner: Any, place: Pl
 def _entry_lines(builder: Builder, schema: dict[str, Any], inner: dict[str, Any], place: Place) -> Field:
     entries = [] if place.proposed is ABSENT else place.proposed
     lines = [entry if isinstance(entry, str) else exact_json.dumps(entry) for entry in entries]
-    kind = inner.get("type") or "string"
-    kind = kind if isinstance(kind, str) else kind[0]
+    kind = {NUMBER: "number", INTEGER: "integer"}.get(widget_for(inner), "string")
     return builder.field({**schema, "items": inner}, place, widget=ENTRIES, initial="\n".join(lines), entry_type=kind)
 
 
@@ -404,7 +481,7 @@ def _rows(builder: Builder, schema: dict[str, Any], place: Place) -> Rows:
     number = len(entries)
     if place.proposed is ABSENT and place.required:
         number = min(int(schema.get("minItems", 0)), INITIAL_ROWS)
-    number = max(number, len(first) if place.required or entries else 0)
+    number = max(number, len(first) if place.proposed is ABSENT and place.required else 0)
     if number > MAX_ROWS and builder.submitted_rows.post is None:
         raise TooLarge  # the JSON box shows all entries
     keys, focus = builder.submitted_rows.rows(place.name, initial=number)
@@ -412,8 +489,11 @@ def _rows(builder: Builder, schema: dict[str, Any], place: Place) -> Rows:
     for position, key in enumerate(keys):
         proposed = entries[int(key)] if int(key) < len(entries) else ABSENT
         inner = first[position] if position < len(first) else schema.get("items", True)
+        inner = with_conditions(inner, [schema["contains"]] if "contains" in schema else [])
         node = builder.node(inner, place.entry(key, position=position, proposed=proposed))
-        rows.append(Row(key=key, node=node, is_removable=position >= len(first)))
+        # A position of `prefixItems` keeps its place, so only the last one can be removed, if the list can be shorter.
+        is_last = position == len(keys) - 1 and position >= schema.get("minItems", 0)
+        rows.append(Row(key=key, node=node, is_removable=position >= len(first) or is_last))
     max_rows = len(first) if schema.get("items", True) is False else min(MAX_ROWS, schema.get("maxItems", MAX_ROWS))
     return Rows(
         name=place.name,

@@ -23,6 +23,7 @@ from reviewqueue.pages.schema_forms.fields import (
     NUMBER,
     UNCHANGEABLE,
 )
+from runs import schemas
 from runs.schemas.error_messages import FORMAT_LABELS
 
 _MAX_LABEL = 200
@@ -38,6 +39,7 @@ TOO_DEEP = "it is nested too deeply for fields of its own"
 TOO_MANY = "it has too many fields for a form"
 OTHER_KIND = "the value shown has another type than the schema asks for"
 FREE_RULES = "its schema has rules that a field cannot show"
+CONDITIONAL = "only with some of the other answers"
 NOTHING_TO_FILL = "it has no fields: it can only be sent or left out"
 
 _TYPE_LABELS = {
@@ -118,8 +120,17 @@ def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
     if "format" in schema and widget != DATE:
         rules.append(FORMAT_LABELS[schema["format"]])
     if "pattern" in schema:
-        rules.append(f"matching the pattern {schema['pattern']}")
+        rules += _pattern_rule(schema)
     return ", ".join(rules)
+
+
+def _pattern_rule(schema: dict[str, Any]) -> list[str]:
+    """Return an example of a text that matches; the pattern itself only where the agent neither shows nor describes one."""
+    texts = [one for one in schema.get("examples", ()) if isinstance(one, str)]
+    example = next((one for one in texts if not schemas.validate({"pattern": schema["pattern"]}, one)), None)
+    if example is not None:
+        return [f"such as {truncate(example, _MAX_REMARK)}"]
+    return [] if "description" in schema else [f"matching the pattern {schema['pattern']}"]
 
 
 def _list_rule(schema: dict[str, Any], widget: str) -> str:

@@ -53,11 +53,13 @@ class Field:
     initial: str = ""  # the initial text; for checkboxes the keys, separated by commas
     original: Any = ABSENT  # the value of the initial text
     entry_type: str = ""  # of a list with one entry per line: "string", "number", "integer"
-    may_be_empty: bool = False  # a required text that may be sent as ""
+    may_be_empty: bool = False  # a required text that is sent as "" where it is left empty
+    is_long: bool = False  # a text of which several lines are expected
     input_type: str = "text"
     input_mode: str = ""
     owner_label: str = ""  # the label that the agent's owner set for an argument of a call
     unit: str = ""  # the value is an amount: a changed value must be a number
+    offers_empty: bool = False  # a text that is sent as "" only if its checkbox says so
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,9 @@ class Group:
     rule: str = ""
     was_given: bool = False  # the initial value has this object, perhaps empty
     members: Mapping[str, Node] = field(default_factory=dict)
+    others: Field | None = None  # a JSON box for members that the schema does not name
+    name: str = ""
+    offers_empty: bool = False  # optional, and valid although nothing in it is filled in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +147,7 @@ Node = Field | Group | Rows | Alternatives
 def _children(node: Node) -> Iterator[Node]:
     if isinstance(node, Group):
         yield from node.members.values()
+        yield from (node.others,) if node.others else ()
     elif isinstance(node, Rows):
         yield from (row.node for row in node.rows)
     elif isinstance(node, Alternatives):
@@ -157,6 +163,15 @@ def all_nodes(node: Node | None) -> Iterator[Node]:
         yield from all_nodes(inner)
 
 
+def was_empty(node: Node) -> bool:
+    """Return whether nothing in a node is filled in at first."""
+    if isinstance(node, Group | Rows):
+        return not node.was_given
+    if isinstance(node, Alternatives):
+        return not node.initial
+    return node.original is ABSENT or node.widget in (FIXED, UNCHANGEABLE)
+
+
 def rows_name(name: str) -> str:
     """Return the name of the controls that list the keys of a list's entries. No member can have this name."""
     return f"{name}.-rows"
@@ -168,8 +183,13 @@ def kind_name(name: str) -> str:
 
 
 def empty_name(name: str) -> str:
-    """Return the name of the checkbox that sends an optional list although it is empty."""
+    """Return the name of the checkbox that sends an optional value although it is empty."""
     return f"{name}.-empty"
+
+
+def others_name(name: str) -> str:
+    """Return the name of the JSON box for the other members of an object."""
+    return f"{name}.-others"
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}")
@@ -209,8 +229,8 @@ class Place:
         numbered = f"{label} {self.number}" if self.number else label
         return replace(self, label=numbered, is_name=False, by_agent=by_agent)
 
-    def member(self, name: str, *, index: int, label: str, required: bool) -> Place:
-        """Return the place of a member of the object at this place."""
+    def member(self, name: str, *, index: int, label: str, required: bool, is_conditional: bool = False) -> Place:
+        """Return the place of a member of the object at this place. ``is_conditional``: no default is filled in."""
         given = isinstance(self.proposed, dict)
         return Place(
             path=(*self.path, name if _PLAIN_NAME.fullmatch(name) else f"-{index}"),
@@ -220,7 +240,21 @@ class Place:
             required=required,
             proposed=self.proposed.get(name, ABSENT) if given else ABSENT,
             # A required member that the proposed value lacks can still show its default.
-            bare=self.bare or (given and not required) or not (given or self.required),
+            bare=self.bare or is_conditional or (given and not required) or not (given or self.required),
+            depth=self.depth + 1,
+        )
+
+    def others(self, proposed: Any) -> Place:
+        """Return the place of the members that the schema of the object at this place does not name."""
+        return Place(
+            path=(*self.path, "-others"),
+            pointer=join_pointer(self.pointer, "-others"),
+            label="Other members",
+            is_name=False,
+            by_agent=False,
+            required=False,
+            proposed=proposed,
+            bare=True,
             depth=self.depth + 1,
         )
 

@@ -35,6 +35,7 @@ from reviewqueue.pages.schema_forms.fields import (
     empty_name,
     kind_name,
     rows_name,
+    was_empty,
 )
 from reviewqueue.pages.schema_forms.rendered_form import Form, Submission
 from runs import schemas
@@ -125,12 +126,36 @@ class _Parser:
             filled = filled or inner_filled
             if inner is not ABSENT:
                 value[name] = inner
-        if group.required or filled:
-            return value, filled
+        if group.others is not None:
+            inner_filled = self.others(group, group.others, value)
+            filled = filled or inner_filled
+        ticked = group.offers_empty and self.is_ticked(group.name)
+        if group.required or filled or ticked:
+            return value, filled or ticked
         # An object of the initial value whose members had no values is sent as it was.
-        is_unchanged = group.was_given and all(_was_empty(member) for member in group.members.values())
+        is_unchanged = group.was_given and not group.offers_empty and all(map(was_empty, group.members.values()))
         del self.left_out[left_out:]  # the members of an object that is left out are not missing
         return (value, True) if is_unchanged else (ABSENT, False)
+
+    def others(self, group: Group, field: Field, value: dict[str, Any]) -> bool:
+        """Add the members that a group has no fields for; return whether there are any."""
+        found, filled = self.node(field)
+        if found is ABSENT:
+            return filled
+        if not isinstance(found, dict):
+            self.problems.append(Problem(field.pointer, 'must be an object, such as {"name": "value"}'))
+            return True
+        for name in found:
+            if name in group.members:
+                self.problems.append(Problem(field.pointer, f"must not contain {name}: it has a field of its own"))
+        value |= {name: inner for name, inner in found.items() if name not in group.members}
+        return True
+
+    def is_ticked(self, name: str) -> bool:
+        """Return whether the reviewer sends an optional value although it is empty."""
+        ticked = bool(self.post.get(empty_name(name), "") == "1")
+        self.entered[empty_name(name)] = "1" if ticked else ""
+        return ticked
 
     def rows(self, rows: Rows) -> tuple[Any, bool]:
         """Return the entries of a list, with null for an unreadable entry, so that the others keep their positions."""
@@ -162,8 +187,7 @@ class _Parser:
 
     def list_of(self, name: str, entries: list[Any], *, required: bool) -> tuple[Any, bool]:
         """Return a list; an optional empty one only if its checkbox says to send it."""
-        ticked = self.post.get(empty_name(name), "") == "1"
-        self.entered[empty_name(name)] = "1" if ticked else ""
+        ticked = self.is_ticked(name)
         if entries or ticked:
             return entries, True
         return ([], False) if required else _NOTHING
@@ -219,6 +243,8 @@ class _Parser:
             return (_parse_text(field.widget, text), True) if text.strip() else _NOTHING
         if field.unit and (text or field.required) and not _AMOUNT.fullmatch(text):
             raise _Unreadable(_no_number(text))
+        if text == "" and field.offers_empty and self.is_ticked(field.name):
+            return "", True
         if text == "":
             return ("", False) if field.required and field.may_be_empty else _NOTHING
         return text, True
@@ -277,14 +303,6 @@ def _validate_branch(schema: Any, value: Any) -> list[Problem]:
         return [] if schema is None else schemas.validate(schema, value)
     except LookupError:  # it refers to a place that only the whole schema has
         return []
-
-
-def _was_empty(node: Node) -> bool:
-    if isinstance(node, Group | Rows):
-        return not node.was_given
-    if isinstance(node, Alternatives):
-        return not node.initial
-    return node.original is ABSENT or node.widget in (FIXED, UNCHANGEABLE)
 
 
 def _line_ends(text: str) -> str:

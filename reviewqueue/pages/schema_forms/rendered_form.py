@@ -30,6 +30,7 @@ from reviewqueue.pages.schema_forms.fields import (
     empty_name,
     kind_name,
     rows_name,
+    was_empty,
 )
 from runs import schemas
 
@@ -131,6 +132,9 @@ class RenderedGroup:
     described_by: str
     id: str
     errors: tuple[FormError, ...] = ()
+    offers_empty: bool = False
+    empty_name: str = ""
+    empty_ticked: bool = False
 
 
 RenderedNode = RenderedField | RenderedGroup | RenderedRows | RenderedAlternatives
@@ -207,10 +211,8 @@ class _Renderer:
 
     def render(self) -> RenderedGroup:
         root = self.form.root
-        if isinstance(root, Group):
-            members = tuple(self.node(member) for member in root.members.values())
-        else:
-            members = (self.node(root),) if root else ()
+        of_another = (self.node(root),) if root and not isinstance(root, Group) else ()
+        members = self.members(root) if isinstance(root, Group) else of_another
         return RenderedGroup(
             group=root if isinstance(root, Group) else None,
             template="forms/_form.html",
@@ -232,11 +234,18 @@ class _Renderer:
         return RenderedGroup(
             group=node,
             template="forms/_group.html",
-            members=tuple(self.node(member) for member in node.members.values()),
+            members=self.members(node),
             problems=problems,
             described_by=_ids_of_help(node, has_error=bool(problems)),
             id=node.id,
+            offers_empty=node.offers_empty,
+            empty_name=empty_name(node.name),
+            empty_ticked=self.is_ticked(node.name, given=node.was_given and all(map(was_empty, node.members.values()))),
         )
+
+    def members(self, group: Group) -> tuple[RenderedNode, ...]:
+        others = (group.others,) if group.others else ()
+        return tuple(self.node(member) for member in (*group.members.values(), *others))
 
     def rows(self, rows: Rows, problems: tuple[str, ...]) -> RenderedRows:
         return RenderedRows(
@@ -302,17 +311,36 @@ class _Renderer:
             input_type="text" if blanked else field.input_type,
             problems=problems,
             described_by=_ids_of_help(field, has_error=bool(problems)),
-            rows=min(20, max(3, text.count("\n") + 1)),
+            rows=_number_of_lines(field, text),
             options=tuple(
                 RenderedOption(option=option, id=f"{field.id}--{option.key or 'none'}", chosen=option.key in keys)
                 for option in field.options
             ),
-            is_inline=all(option.by_product for option in field.options),
+            is_inline=_are_short(field.options),
             has_empty_option=field.required and text not in {option.key for option in field.options},
-            offers_empty=is_list and not field.required,
+            offers_empty=field.offers_empty or (is_list and not field.required),
             empty_name=empty_name(field.name),
-            empty_ticked=is_list and self.is_ticked(field.name, given=field.original == []),
+            empty_ticked=self.is_ticked(field.name, given=field.original in ([], "")),
         )
+
+
+_CHARACTERS_PER_LINE = 70
+_SHORT_LABEL = 20  # characters
+
+
+def _are_short(options: Sequence[Option]) -> bool:
+    """Return whether choices fit side by side: short labels with nothing below them."""
+    return all(
+        option.by_product or (len(option.label) <= _SHORT_LABEL and not option.hint and not option.sends)
+        for option in options
+    )
+
+
+def _number_of_lines(field: Field, text: str) -> int:
+    """Return the height of a text area in lines: that of its text, or what its kind of value usually needs."""
+    needed = sum(1 + len(line) // _CHARACTERS_PER_LINE for line in text.split("\n"))
+    usual = 3 if field.widget != LINES else 2 if field.is_long else 1
+    return min(20, max(usual, needed))
 
 
 def _contains(outer: str, pointer: str) -> bool:

@@ -29,7 +29,7 @@ from reviewqueue.pages.schema_forms.fields import (
 )
 from runs import schemas
 from runs.schemas.keywords import ANNOTATIONS
-from runs.schemas.satisfiability import has_type
+from runs.schemas.satisfiability import find_contradiction, has_type, lacks_a_value
 
 _IMPLIED_TYPES = {
     "properties": "object", "required": "object", "additionalProperties": "object",
@@ -94,11 +94,7 @@ def widget_for(schema: Any) -> str:
         return CHOICE
     if has_alternatives(schema):
         return ALTERNATIVES
-    if "anyOf" in schema or "oneOf" in schema or "allOf" in schema:
-        return JSON
-    wanted = schema.get("type") or next((kind for keyword, kind in _IMPLIED_TYPES.items() if keyword in schema), None)
-    if isinstance(wanted, list):
-        wanted = wanted[0]
+    wanted = _distinct(schema["type"])[0] if "type" in schema else _implied_type(schema)
     if wanted == "object":
         return OBJECT if is_closed_enough(schema) else JSON
     if wanted == "array":
@@ -106,6 +102,18 @@ def widget_for(schema: Any) -> str:
     if wanted == "string":
         return DATE if schema.get("format") == "date" else LINE
     return {"number": NUMBER, "integer": INTEGER, "boolean": CHOICE, "null": FIXED}.get(wanted or "", JSON)
+
+
+def _implied_type(schema: dict[str, Any]) -> str | None:
+    """Return the type that the keywords of a schema without a type are for, if a value of that type can be valid."""
+    wanted = next((kind for keyword, kind in _IMPLIED_TYPES.items() if keyword in schema), None)
+    forbidden = [part["not"] for part in (schema, *schema.get("allOf", ())) if "not" in part]
+    if wanted is None or any(
+        not isinstance(inner, dict) or inner.keys() - _IMPLIED_TYPES.keys() for inner in forbidden
+    ):
+        return None
+    typed = {**schema, "type": wanted}
+    return None if find_contradiction(typed) or lacks_a_value(typed) else wanted
 
 
 def _widget_of_list(schema: dict[str, Any]) -> str:
@@ -129,16 +137,24 @@ def widget_of_entries(schema: dict[str, Any], inner: Any, proposed: Any) -> str:
         options = options_of(inner)
         if len(options) > _MANY_CHOICES or len(entries) > len(options):
             return LIST  # before every entry is compared with every option
+        if schema.get("minItems", 0) > len(options) or "contains" in schema:
+            return LIST  # only a list that repeats a value is valid, or can be
         chosen = [option_key(options, entry) for entry in entries]
         return CHECKS if None not in chosen and len(set(chosen)) == len(chosen) else LIST
     if kind in (NUMBER, INTEGER):
         return ENTRIES if all(has_type(entry, kind) for entry in entries) else LIST
-    is_short = kind == LINE and inner.get("maxLength", 0) <= _LONG_ENTRY and "description" not in inner
+    is_short = kind == LINE and 0 < inner.get("maxLength", 1) <= _LONG_ENTRY and "description" not in inner
+    is_short = is_short and not inner.keys() & {"not", "if", "allOf"} and not _takes_empty_text(inner)
     return ENTRIES if is_short and all(_is_one_line(entry) for entry in entries) else LIST
 
 
 def _is_one_line(entry: Any) -> bool:
     return isinstance(entry, str) and bool(entry.strip()) and not any(end in entry for end in "\r\n")
+
+
+def _takes_empty_text(schema: dict[str, Any]) -> bool:
+    """Return whether a pattern accepts the empty text, which a list with one entry per line cannot hold."""
+    return "pattern" in schema and not schemas.validate({"pattern": schema["pattern"]}, "")
 
 
 def option_key(options: list[Option], value: Any) -> str | None:
@@ -148,9 +164,9 @@ def option_key(options: list[Option], value: Any) -> str | None:
 
 def is_closed_enough(schema: dict[str, Any]) -> bool:
     """Return whether an object has known members or must be empty; an object with any members needs the JSON box."""
-    if "patternProperties" in schema or isinstance(schema.get("additionalProperties"), dict):
-        return False
-    return bool(schema.get("properties") or schema.get("required")) or schema.get("additionalProperties") is False
+    if schema.get("properties") or schema.get("required"):
+        return True
+    return schema.get("additionalProperties") is False and "patternProperties" not in schema
 
 
 def can_show(kind: str, schema: Any, proposed: Any) -> bool:
@@ -170,30 +186,6 @@ def can_show(kind: str, schema: Any, proposed: Any) -> bool:
 
 def _fits_places(schema: dict[str, Any], proposed: list[Any]) -> bool:
     return len(proposed) <= len(schema.get("prefixItems", ()))
-
-
-def members_shown(schema: dict[str, Any], proposed: Any) -> list[tuple[str, Any, bool]]:
-    """Return name, schema and whether required of each member to show: in the schema, required, or only proposed."""
-    properties = dict(schema.get("properties", {}))
-    properties |= {name: inner for name, inner in _conditional_members(schema).items() if name not in properties}
-    others = schema.get("additionalProperties", True)
-    required = dict.fromkeys(schema.get("required", []))  # a set in its order
-    found = {name: inner for name, inner in properties.items() if inner is not False or name in required}
-    found.update({name: others for name in required if name not in properties})
-    if isinstance(proposed, dict):
-        extra = {name: member for name, member in proposed.items() if name not in found}
-        found.update({name: plain_schema_of(member) for name, member in extra.items()})
-    return [(name, inner, name in required) for name, inner in found.items()]
-
-
-def _conditional_members(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the members that only a condition requires: shown as optional, validated by the whole schema."""
-    branches = [schema.get("then"), schema.get("else"), *schema.get("dependentSchemas", {}).values()]
-    found: dict[str, Any] = {}
-    for branch in branches:
-        if isinstance(branch, dict):
-            found |= {name: inner for name, inner in branch.get("properties", {}).items() if name not in found}
-    return found
 
 
 def options_of(schema: dict[str, Any]) -> list[Option]:
@@ -247,21 +239,23 @@ def has_alternatives(schema: dict[str, Any]) -> bool:
     """Return whether a value can match one of several branches or types."""
     types = schema.get("type")
     several = isinstance(types, list) and len(_distinct(types)) > 1
-    return ("anyOf" in schema) + ("oneOf" in schema) + several == 1
+    return "anyOf" in schema or "oneOf" in schema or several
 
 
 def branches_of(schema: dict[str, Any]) -> list[Any]:
     """Return each branch as a whole schema: the keywords beside `oneOf` or `anyOf` apply to every branch."""
-    removed = ("anyOf", "oneOf", "title", "description", "default")
-    rest = {keyword: value for keyword, value in schema.items() if keyword not in removed}
-    keyword = "oneOf" if "oneOf" in schema else "anyOf"
-    if keyword in schema:
-        return [overlaid(rest, branch) for branch in schema[keyword]]
-    return [{**rest, "type": kind} for kind in _distinct(schema["type"])]
+    keyword = next((word for word in ("oneOf", "anyOf") if word in schema), "")
+    removed = (keyword, "title", "description", "default")
+    rest = {word: value for word, value in schema.items() if word not in removed}
+    if not keyword:
+        return [{**rest, "type": kind} for kind in _distinct(schema["type"])]
+    branches = [branch for branch in schema[keyword] if branch is not False]
+    return [{"allOf": [rest, branch]} if rest else branch for branch in branches or schema[keyword]]
 
 
-def _distinct(types: list[str]) -> list[str]:
-    return [kind for kind in types if not (kind == "integer" and "number" in types)]
+def _distinct(types: str | list[str]) -> list[str]:
+    names = [types] if isinstance(types, str) else types
+    return [kind for kind in names if not (kind == "integer" and "number" in names)]
 
 
 def takes_an_empty_object(schema: Any) -> bool:
@@ -272,21 +266,3 @@ def is_same(one: Any, other: Any) -> bool:
     if one is ABSENT or other is ABSENT:
         return one is other
     return digest(one) == digest(other)
-
-
-def overlaid(base: Any, over: Any) -> Any:
-    """Merge two schemas of one value: members and required names of both, other keywords of the second.
-
-    For display only: the answer is validated by the schemas as they are.
-    """
-    if not isinstance(base, dict) or not isinstance(over, dict):
-        return over if isinstance(over, dict) else base
-    merged = {**base, **over}
-    if "properties" in base and "properties" in over:
-        merged["properties"] = {
-            **base["properties"],
-            **{name: overlaid(base["properties"].get(name), inner) for name, inner in over["properties"].items()},
-        }
-    if "required" in base and "required" in over:
-        merged["required"] = list(dict.fromkeys([*base["required"], *over["required"]]))
-    return merged

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.http import QueryDict
+
 from ledger import clock
 from reviewqueue import drafts, permission_sweep, reviewer_actions
 from reviewqueue.queries import dead_letters
@@ -273,5 +275,5 @@ def a_reviewer_comments() -> Act:
 @verb("reviewqueue.drafts.save_draft")
 def a_draft_is_saved() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    words = {"person": ana, "interrupt_id": interrupt.public_id, "form": "verdict=approve"}
-    return lambda: drafts.save_draft(**words)
+    form = QueryDict("verdict=approve")
+    return lambda: drafts.save_draft(person=ana, interrupt_id=interrupt.public_id, form=form)
