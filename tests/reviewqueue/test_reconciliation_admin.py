@@ -324,3 +324,10 @@ def test_the_list_needs_the_same_number_of_queries_for_many_rows_as_for_few(djan
     client = signed_in(staff("ana@example.org", OWNERS))
     with django_assert_max_num_queries(30):
         client.get(UNKNOWN)
+
+
+def test_a_superuser_cannot_edit_the_schedules_of_the_workers():
+    """One changed row would stop every sweep."""
+    client = signed_in(User.objects.create_superuser("root@example.org"))
+    assert not [model for model in admin.site._registry if model._meta.app_label == "django_q"]
+    assert client.get("/admin/django_q/schedule/").status_code == 404
