@@ -11,9 +11,13 @@ from django.conf import settings
 
 from reviewqueue.wsgi import application as wsgi_application  # must come first: it loads the installed apps
 
+from reviewqueue.operations import processes  # isort: skip
 from reviewqueue.api.transport_errors import render_transport_error  # isort: skip
 from reviewqueue.serving.asgi_bridge import BoundedApplication  # isort: skip
 from reviewqueue.serving.request_bodies import BodyLimits  # isort: skip
+
+# Granian's workers outlive a parent that is killed, and would keep the port.
+processes.stop_with_parent()
 
 application = BoundedApplication(
     wsgi=wsgi_application,

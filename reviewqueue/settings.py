@@ -99,16 +99,16 @@ TEMPLATES = [
 
 WEB_PROCESSES = environment.number("WEB_PROCESSES", os.cpu_count() or 1, min_value=1)
 WEB_THREADS = environment.number("WEB_THREADS", 12, min_value=1)  # per process
+SHUTDOWN_DELAY = environment.number("SHUTDOWN_DELAY", 0, max_value=600)
 LONG_POLLS = environment.number("LONG_POLLS", 32)  # per process; a waiting long poll uses none of WEB_THREADS
-DATABASES: dict[str, dict[str, Any]] = {
-    # The URL contains a password, so it is no setting of its own: an error report or `diffsettings` would print it.
-    "default": environment.database(
-        environment.text("DATABASE_URL")
-        or environment.default_database(VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"),
-        process=PROCESS,
-        pool_size=WEB_THREADS,
-    )
-}
+# The URLs contain a password, so they are no settings of their own: an error report or `diffsettings` would print them.
+DATABASES: dict[str, dict[str, Any]] = environment.databases(
+    environment.text("DATABASE_URL")
+    or environment.default_database(VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"),
+    direct=environment.text("DATABASE_DIRECT_URL"),
+    process=PROCESS,
+    pool_size=WEB_THREADS,
+)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
@@ -307,13 +307,14 @@ LOGGING = {
     "filters": {
         "request_id": {"()": "reviewqueue.serving.request_ids.AddRequestId"},
         "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_filters.drop_refusal_traceback},
+        "paths": {"()": "django.utils.log.CallbackFilter", "callback": log_filters.shorten_path},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
     "loggers": {
         # Not below INFO: at DEBUG a template logs its whole context, with unsent input.
         "django": {"handlers": [], "propagate": True, "level": "INFO"},
-        "django.request": {"filters": ["refusals"]},
+        "django.request": {"filters": ["paths", "refusals"]},
         "django.server": {"handlers": [], "propagate": True},
         "httpcore": {"level": "WARNING"},  # at DEBUG it logs every header of a response
         "django-q": {"level": "WARNING"},  # at INFO it logs every task twice

@@ -286,8 +286,6 @@ def _check_default_answer(policy: Policy, wish: dict[str, Any], *, verdicts: lis
         )
     if verdict == Verdict.EDIT:
         raise PayloadInvalid.at(f"{at}/verdict", "cannot be edit")
-    if "arguments" in wish:
-        raise PayloadInvalid.at(f"{at}/arguments", "are only for verdict edit")
     if verdict == Verdict.ANSWER and "input" not in wish:
         raise PayloadInvalid.at(f"{at}/input", "is missing: verdict answer needs an input")
     if "input" in wish:

@@ -6,11 +6,17 @@ Operators see everything, owners what belongs to their groups, other people noth
 
 from __future__ import annotations
 
+import django_q.admin
 from django.contrib import admin
 
 from reviewqueue.admin import configuration, effects, holds, runs, webhooks
 
 __all__ = ["configuration", "effects", "holds", "runs", "webhooks"]
+
+# A changed or deleted schedule of django-q2 would stop sweeps, and an edited task could call any function. Its admin
+# module is imported first, because it registers the models.
+for model in [it for it in admin.site._registry if it._meta.app_label == django_q.admin.Schedule._meta.app_label]:
+    admin.site.unregister(model)
 
 admin.site.site_header = "Review Queue: Reconciliation"
 admin.site.site_title = "Review Queue"

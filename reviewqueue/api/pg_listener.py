@@ -14,7 +14,7 @@ from collections import defaultdict
 
 import psycopg
 from django.conf import settings
-from django.db import connection
+from django.db import connection, connections
 
 from runs.run_status import CHANNEL
 
@@ -75,7 +75,9 @@ class Listener:
                 time.sleep(SECONDS_BEFORE_RECONNECT)
 
     def _listen(self) -> None:
-        parameters = connection.get_connection_params() | {"autocommit": True}
+        # LISTEN belongs to a session, which a pooler in transaction mode does not keep.
+        listening = connections["direct" if "direct" in settings.DATABASES else "default"]
+        parameters = listening.get_connection_params() | {"autocommit": True}
         with psycopg.connect(**parameters) as connected:
             connected.execute(f"LISTEN {CHANNEL}")
             self.is_connected = True

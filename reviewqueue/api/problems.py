@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import sys
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -291,10 +292,14 @@ def not_found(request: HttpRequest, exception: Exception, **named: Any) -> HttpR
 
 def server_error(request: HttpRequest, **named: Any) -> HttpResponse:
     """Return the response to an error outside a view, which Django logs afterwards with its traceback."""
+    is_database_away = isinstance(sys.exc_info()[1], OperationalError | InterfaceError)
+    if not is_of_api(request) and is_database_away:
+        page = loader.get_template("503.html").render({"request_id": current_request_id()})
+        return HttpResponse(page, status=503, headers={"Retry-After": "2"})
     if not is_of_api(request):
         page = loader.get_template("500.html").render({"request_id": current_request_id()})
         return HttpResponse(page, status=500)
-    response = plain_response(InternalError())
+    response = plain_response(Busy() if is_database_away else InternalError())
     del response._has_been_logged  # type: ignore[attr-defined]
     return response
 

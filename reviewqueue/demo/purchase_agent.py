@@ -22,6 +22,9 @@ import urllib.request
 
 CODE_VERSION = "purchase-agent-1"  # a claim returns only runs that this version can continue
 
+STEPS = {"ask-certificate", "ask-order"}
+STATE = {"request", "asked"}  # members of the state of each step
+
 CERTIFICATE = {  # JSON Schema: the page renders a form from it, and every answer is validated
     "type": "object",
     "required": ["number", "issuer", "valid_until"],
@@ -77,6 +80,11 @@ class Work:
         [asked] = self.call("POST", "/interrupts", body)["interrupts"]
         print_line(f"asked for {asked['key']} and released the lease: {asked['url']}")
 
+    def hand_back(self, step):
+        """Release a run that another program must continue; this code version is not offered it again."""
+        self.call("POST", "/lease/release", {"reason": "unknown_checkpoint", "detail": f"not a purchase: {step}"[:300]})
+        print_line(f"handed back {self.run['title']}: its step {step} is not a step of a purchase")
+
     def finish(self, **result):
         self.call("POST", "/complete", {"result": result})
         print_line(f"finished: {result}")
@@ -89,6 +97,10 @@ def start(request):
     """Start a run. Its key makes a second start of the same purchase request return the same run."""
     body = {"key": request, "title": f"Purchase request {request}", "code_version": CODE_VERSION}
     run = ask_queue("POST", "/runs", body | {"metadata": {"purchase_request": request}})
+    if run["continuation"]:  # an earlier process died, or the request is decided
+        wanted = {"code_version": CODE_VERSION}
+        [claimed] = ask_queue("POST", f"/continuations/{run['continuation']}/claim", wanted)
+        return continue_run(claimed)
     if run["lease"] is None or run["checkpoint"]:
         return print_line(f"{request} is under way: {run['status']}")
     work = Work(run, run["lease"], run["checkpoint"], {"request": request})
@@ -142,6 +154,8 @@ def ask_order(work, key="order"):
 def continue_run(claimed):
     """Continue from the step of the checkpoint. `overtaken` has the answers that a changed fact made obsolete."""
     work = Work(claimed["run"], claimed["lease"], claimed["checkpoint"]["number"], claimed["checkpoint"]["state"])
+    if not is_own(claimed):
+        return work.hand_back(claimed["checkpoint"]["step"])
     if claimed["checkpoint"]["step"] == "start":
         work.state = {"request": claimed["run"]["key"]}
         compare_offers(work)
@@ -163,6 +177,14 @@ def continue_run(claimed):
     key = f"order:{work.state['request']}"
     receipt = work.do_once(key, "issue_purchase_order", None, permit=answer["permit"])
     return work.finish(ordered=True, receipt=receipt)
+
+
+def is_own(claimed):
+    """Tell whether this program wrote the checkpoint: other programs can have the same agent, and so the same key."""
+    if claimed["checkpoint"]["step"] == "start":
+        return claimed["run"]["metadata"].get("purchase_request") == claimed["run"]["key"]
+    state = claimed["checkpoint"]["state"]
+    return claimed["checkpoint"]["step"] in STEPS and isinstance(state, dict) and set(state) >= STATE
 
 
 def replan(work, claimed):

@@ -20,8 +20,11 @@ PLACES = {"refund_order": "/refunds", "send_mail": "/mails", "pay_invoice": "/pa
 def continue_run(claimed):
     """Perform the approved call once, if there is one, and end the run. Ask again if there is no decision."""
     run, lease = claimed["run"], {"Run-Lease": claimed["lease"]["token"]}
+    if claimed["checkpoint"]["step"] != "ask" or any(it["name"] not in PLACES for it in claimed["permits"]):
+        return hand_back(claimed, lease)
     if not claimed["answers"]:
         return ask_again(claimed, lease)
+    done = [it["name"] for it in claimed["effects"] if it["status"] == "applied"]  # by a process before this one
     for permit in claimed["permits"]:
         key = f"{permit['name']}:{run['key']}"
         wanted = {"name": permit["name"], "permit": permit["id"], "repeat": "by_key"}
@@ -30,6 +33,10 @@ def continue_run(claimed):
             receipt = ask_records(PLACES[permit["name"]], effect["arguments"], key)
             report = {"attempt_token": effect["attempt_token"], "status": "applied", "receipt": receipt}
             ask_queue("POST", f"/runs/{run['id']}/effects/{key}/outcome", report)
+        elif effect["status"] == "failed":  # its owner knows that it did not happen
+            end(run, lease, "/fail", {"error": f"{permit['name']} did not happen."})
+            return print_line(run, "failed")
+        done.append(permit["name"])
     verdicts = {key: answer["verdict"] for key, answer in claimed["answers"].items()}
     if "respond" in verdicts.values():  # the reviewer requested changes, but the program that asked has exited
         end(run, lease, "/fail", {"error": "The reviewer requested changes, which this agent cannot make."})
@@ -38,9 +45,16 @@ def continue_run(claimed):
             run,
             lease,
             "/complete",
-            {"result": {"answers": verdicts, "done": [it["name"] for it in claimed["permits"]]}},
+            {"result": {"answers": verdicts, "done": sorted(set(done))}},
         )
     return print_line(run, ", ".join(map(str, verdicts.values())))
+
+
+def hand_back(claimed, lease):
+    """Release a run that another program of the same agent must continue."""
+    detail = {"reason": "unknown_checkpoint", "detail": "not a request of POST asks with a call of this agent"}
+    ask_queue("POST", f"/runs/{claimed['run']['id']}/lease/release", detail, lease)
+    return print_line(claimed["run"], "handed back")
 
 
 def ask_again(claimed, lease):

@@ -20,6 +20,8 @@ from reviewqueue.operations.installation import PROGRAM
 MODES = ("production", "demo", "test")
 PROCESSES = ("web", "worker", "command")
 IDLE_IN_TRANSACTION_SECONDS = 30
+IDLE_TIMEOUT = "idle_in_transaction_session_timeout"
+_POSTGRESQL = ("postgresql", "postgres")
 
 
 def text(name: str, default: str = "") -> str:
@@ -112,13 +114,28 @@ def default_database(var: Path, name: str) -> str:
     return f"sqlite:///{var / name}"
 
 
-def database(address: str, *, process: str, pool_size: int) -> dict[str, Any]:
-    """Return Django's settings of `sqlite:///var/x.sqlite3`, `postgresql://user@host/name` or `postgresql:///name?host=/socket`."""
+def databases(address: str, *, direct: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
+    """Return Django's ``DATABASES``. ``direct``: a URL past the pooler of ``address``, for the connection that listens."""
+    if not direct:
+        return {"default": database(address, process=process, pool_size=pool_size)}
+    if not all(urlsplit(url).scheme in _POSTGRESQL for url in (address, direct)):
+        raise ImproperlyConfigured("DATABASE_DIRECT_URL is for PostgreSQL: both URLs must begin with postgresql://.")
+    return {
+        "default": database(address, process=process, pool_size=pool_size, pooled=True),
+        "direct": database(direct, process="command", pool_size=1),
+    }
+
+
+def database(address: str, *, process: str, pool_size: int, pooled: bool = False) -> dict[str, Any]:
+    """Return Django's settings of `sqlite:///var/x.sqlite3`, `postgresql://user@host/name` or `postgresql:///name?host=/socket`.
+
+    ``pooled``: the URL leads to a pooler that gives each transaction another connection of the server.
+    """
     parts = urlsplit(address)
     if parts.scheme == "sqlite":
         return _sqlite(parts.path)
-    if parts.scheme in ("postgresql", "postgres"):
-        return _postgresql(address, process=process, pool_size=pool_size)
+    if parts.scheme in _POSTGRESQL:
+        return _postgresql(address, process=process, pool_size=pool_size, pooled=pooled)
     raise ImproperlyConfigured("DATABASE_URL must begin with sqlite:/// or postgresql://.")
 
 
@@ -140,17 +157,25 @@ def _sqlite(path: str) -> dict[str, Any]:
     }
 
 
-def _postgresql(address: str, *, process: str, pool_size: int) -> dict[str, Any]:
+def _postgresql(address: str, *, process: str, pool_size: int, pooled: bool) -> dict[str, Any]:
     parts = urlsplit(address)
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     host = options.pop("host", "") or unquote(parts.hostname or "")
-    # `ledger.prepared_queries` prepares its statements with one generic plan. Django itself sends literal values.
-    options["prepare_threshold"] = 0
-    # A process that is frozen in a transaction must not keep its locks: the product's own last for milliseconds.
-    session = (
-        f"-c plan_cache_mode=force_generic_plan -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"
-    )
-    options["options"] = f"{options.get('options', '')} {session}".strip()
+    options.setdefault("application_name", f"reviewqueue {process}")
+    if pooled:
+        # Nothing of a session lasts: no statement that was prepared, no cursor, no startup option. The role has the
+        # setting that matters (docs/operations.md), and the doctor checks it.
+        if "options" in options:
+            raise ImproperlyConfigured(
+                "DATABASE_URL cannot have options if DATABASE_DIRECT_URL is set: set the role's."
+            )
+        options["prepare_threshold"] = None
+    else:
+        # `ledger.prepared_queries` prepares its statements with one generic plan. Django itself sends literal values.
+        options["prepare_threshold"] = 0
+        # A process that is frozen in a transaction must not keep its locks: the product's own last for milliseconds.
+        session = f"-c plan_cache_mode=force_generic_plan -c {IDLE_TIMEOUT}={IDLE_IN_TRANSACTION_SECONDS}s"
+        options["options"] = f"{options.get('options', '')} {session}".strip()
     settings: dict[str, Any] = {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path).removeprefix("/"),
@@ -160,6 +185,8 @@ def _postgresql(address: str, *, process: str, pool_size: int) -> dict[str, Any]
         "PORT": str(parts.port or options.pop("port", "") or ""),
         "OPTIONS": options,
     }
+    if pooled:
+        settings["DISABLE_SERVER_SIDE_CURSORS"] = True
     if process == "web":
         # A long poll returns its connection to the pool while it waits; opening a new one costs 7 ms each time.
         options["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 10}

@@ -6,8 +6,13 @@ Both need no key, so they show fixed sentences and never an address or the text 
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import tempfile
 from datetime import datetime, timedelta
+from pathlib import Path
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
@@ -25,6 +30,10 @@ log = logging.getLogger(__name__)
 #: A worker sends a heartbeat every 5 s, and its supervisor restarts a silent cluster after 30 s.
 MAX_HEARTBEAT_AGE = timedelta(seconds=60)
 
+MIN_FREE_BYTES = 64 * 1024**2
+#: The environment variable with the path of a file that exists while `web` is about to stop.
+SHUTDOWN_MARKER = "REVIEWQUEUE_SHUTDOWN_MARKER"
+
 _known_to_be_migrated = False
 
 
@@ -39,9 +48,27 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     """Answer 200 if this process can serve requests, else 503 with the reason."""
-    faults = find_fault()
+    faults = find_shutdown() or find_full_disk() or find_fault()
     body = {"ready": not faults, "wrong": [{"check": check, "detail": detail} for check, detail in faults.items()]}
     return JsonResponse(body, status=503 if faults else 200)
+
+
+def find_shutdown() -> dict[str, str]:
+    """Return the fault of a process that will stop soon, so that no new requests are sent to it."""
+    marker = os.environ.get(SHUTDOWN_MARKER, "")
+    return {"shutdown": "This process is about to stop."} if marker and Path(marker).exists() else {}
+
+
+def find_full_disk() -> dict[str, str]:
+    """Return the first folder of this process whose disk is full, as ``{check: detail}``."""
+    folders = {"files": Path(settings.MEDIA_ROOT), "temporary files": Path(tempfile.gettempdir())}
+    if connection.vendor == "sqlite":
+        folders["database"] = Path(str(connection.settings_dict["NAME"])).absolute().parent
+    for name, folder in folders.items():
+        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        if shutil.disk_usage(existing).free < MIN_FREE_BYTES:
+            return {"disk": f"The disk of the {name} has less than {MIN_FREE_BYTES // 1024**2} MiB free."}
+    return {}
 
 
 def find_fault() -> dict[str, str]:

@@ -51,7 +51,7 @@ def start_python(*arguments: str, **environment: str) -> subprocess.Popen[bytes]
         cwd=settings.ROOT,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=_stop_with_parent,
+        preexec_fn=stop_with_parent,
     )
 
 
@@ -73,8 +73,8 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def _stop_with_parent() -> None:
-    """On Linux the kernel stops the child if the parent is killed."""
+def stop_with_parent() -> None:
+    """On Linux the kernel stops this process if its parent is killed."""
     if sys.platform == "linux":
         set_death_signal = 1
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)

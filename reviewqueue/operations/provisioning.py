@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypedDict, Unpack
@@ -19,7 +20,7 @@ from django.core.validators import validate_email, validate_slug
 from django.db import transaction
 
 from reviewqueue.operations import kill_switch
-from reviewqueue.operations.api_keys import NewKey, create_agent_key, create_personal_token
+from reviewqueue.operations.api_keys import SCOPES, NewKey, create_agent_key, create_personal_token
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.outbound.address_policy import AddressRefused, check_base_url
 from reviewqueue.permissions import OPERATORS
@@ -153,7 +154,9 @@ def set_up(address: str, *, queue: str, agent: str) -> FirstSetup:
 
 
 @transaction.atomic
-def add_agent(name: str, *, owner: str, effects: str = EffectMode.LISTED) -> tuple[Agent, NewKey]:
+def add_agent(
+    name: str, *, owner: str, effects: str = EffectMode.LISTED, scopes: Sequence[str] = SCOPES
+) -> tuple[Agent, NewKey]:
     """Add an agent with its first key. ``effects`` is an ``EffectMode``."""
     _check_name(name)
     if name == kill_switch.ALL_AGENTS:
@@ -162,7 +165,13 @@ def add_agent(name: str, *, owner: str, effects: str = EffectMode.LISTED) -> tup
         raise ProvisioningError(f"Agent {name} exists already. For a new key: {PROGRAM} rotate_key")
     agent = Agent.objects.create(slug=name, owner=_group(owner), effect_mode=EffectMode(effects))
     record_configuration(agent, actor=SYSTEM)
-    return agent, create_agent_key(agent, name="first key")
+    return agent, create_agent_key(agent, name="first key", scopes=tuple(dict.fromkeys(scopes)))
+
+
+@transaction.atomic
+def add_agent_key(agent: str, *, scopes: Sequence[str], name: str = "") -> NewKey:
+    """Add another key of an agent, for example one that can only send signals."""
+    return create_agent_key(_find_agent(agent), name=name[:100], scopes=tuple(dict.fromkeys(scopes)))
 
 
 @transaction.atomic

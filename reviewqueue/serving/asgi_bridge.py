@@ -45,8 +45,13 @@ Headers = list[tuple[str, str]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 #: Needs no share, so that a probe is answered while all threads are busy.
-LIVENESS = "/healthz"
+LIVENESS, READINESS = "/healthz", "/readyz"
 MOST_PROBES = 2
+#: Seconds after which a process whose readiness is still unknown is not ready: its database does not answer.
+LONGEST_WAIT_FOR_READINESS = 2.0
+NOT_READY = (
+    b'{"ready": false, "wrong": [{"check": "database", "detail": "The database does not answer within 2 seconds."}]}'
+)
 #: Bytes of whole bodies in memory; bodies of up to ``SMALL_BODY`` bytes are not counted.
 ROOM_FOR_BODIES = 64 * 1024 * 1024
 SMALL_BODY = 64 * 1024
@@ -85,11 +90,14 @@ class BoundedApplication:
     streams: Counter[str] = field(default_factory=Counter)
     room: Counter[str] = field(default_factory=Counter)
     probes: int = 0
+    readiness: asyncio.Future[Answer] | None = None
 
     def __post_init__(self) -> None:
         self.shares = ThreadShares(threads=self.threads)
         self.pool = ThreadPoolExecutor(
-            self.threads + self.long_polls + self.most_streams + MOST_PROBES, thread_name_prefix="request"
+            # one thread more for the check of readiness
+            self.threads + self.long_polls + self.most_streams + MOST_PROBES + 1,
+            thread_name_prefix="request",
         )
 
     @property
@@ -109,6 +117,8 @@ class BoundedApplication:
         try:
             if environ["PATH_INFO"] == LIVENESS and self.probes < MOST_PROBES:
                 answer = await self._probe(environ)
+            elif environ["PATH_INFO"] == READINESS and environ["REQUEST_METHOD"] == "GET":
+                answer = await self._check_readiness(environ)
             else:
                 answer = await self._work(environ, holders, TimedBody(receive=receive, limits=self.limits))
         except BodyTooSlow as slow:
@@ -128,6 +138,20 @@ class BoundedApplication:
             return await self._run(environ, None)
         finally:
             self.probes -= 1
+
+    async def _check_readiness(self, environ: Environ) -> Answer:
+        """Answer in time, also while the check waits for the database. Probes that come meanwhile share its result."""
+        if self.readiness is None or self.readiness.done():
+            environ["wsgi.input"] = io.BytesIO()
+            self.readiness = asyncio.ensure_future(self._run(environ, None))
+        try:
+            async with asyncio.timeout(LONGEST_WAIT_FOR_READINESS):
+                found = await asyncio.shield(self.readiness)
+        except TimeoutError:
+            headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+            return Answer(status=503, headers=headers, body=NOT_READY)
+        own = [(name, value) for name, value in found.headers if name.lower() != HEADER.lower()]
+        return Answer(status=found.status, headers=own, body=found.body)
 
     async def _work(self, environ: Environ, holders: Holders, body: TimedBody) -> Answer:
         """Read the body, wait for a share, run the application in a thread."""

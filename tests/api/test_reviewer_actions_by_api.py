@@ -186,3 +186,14 @@ def test_an_interrupt_key_cannot_be_used_twice_in_one_suspend(worker):
     run, lease = a_started_run(worker)
     reply = worker.post(f"runs/{run}/interrupts", the_suspend(the_wait(), the_wait()), Run_Lease=lease)
     assert (reply.status, reply["errors"][0]["pointer"]) == (422, "/interrupts/1/key")
+
+
+def test_nobody_may_decide_what_another_reviewer_has_claimed(worker, ana):
+    interrupt, _ = a_waiting_interrupt(worker)
+    bob = a_reviewer_client(builders.a_reviewer("bob@example.org"))
+    bob.post(f"interrupts/{interrupt}/claim")
+    seen = ana.get(f"interrupts/{interrupt}")
+    assert (seen["may_decide"], seen["why_not"]["code"]) == (False, "claimed_by_other")
+    assert bob.get(f"interrupts/{interrupt}")["may_decide"] is True
+    bob.post(f"interrupts/{interrupt}/release")
+    assert ana.get(f"interrupts/{interrupt}")["may_decide"] is True

@@ -8,11 +8,13 @@ import sys
 import httpx
 import pytest
 
+from ledger.models import Effect
 from reviewqueue import tasks
 from reviewqueue.demo.setup import BUYER, a_mail, with_itself_as_state
 from reviewqueue.management.commands.demo import purchase_status
 from runs.models import Interrupt, Run
 from runs.use_cases.control_run import cancel_run, restart_run
+from runs.use_cases.reconcile_outcomes import resolve_unknown_outcome
 from tests import builders
 from tests.journeys.test_purchase_agent import CERTIFICATE, DEMO, World, world
 
@@ -91,3 +93,45 @@ def test_a_later_start_of_the_demo_says_what_is_still_true():
     cancel_run(run_id=started.run.public_id, actor="person:own@example.org", reason="", check=lambda _: None)
     assert "has ended (cancelled)" in last_output()
     assert "certificate" not in last_output()
+
+
+def test_the_purchase_agent_hands_back_a_run_that_is_not_its_own(world):
+    """It died on such a run before, at each claim."""
+    key = {"Authorization": f"Bearer {world.environment['REVIEW_QUEUE_KEY']}"}
+    foreign = {"key": "other-1", "title": "Something else", "code_version": "purchase-agent-1", "lease_seconds": 0}
+    httpx.post(f"{world.queue}/api/v1/runs", headers=key, json=foreign).raise_for_status()
+    assert "handed back Something else" in world.agent("continue")[-1]
+    assert Run.objects.get(key="other-1").status == "ready"
+    world.agent("start", "PR-4711")
+    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
+    assert "asked for order" in world.agent("continue")[-1]
+
+
+def test_the_support_agent_hands_back_a_run_that_is_not_its_own(world):
+    key = {"Authorization": f"Bearer {world.environment['REVIEW_QUEUE_KEY']}"}
+    foreign = {"key": "other-1", "title": "Something else", "lease_seconds": 0}
+    httpx.post(f"{world.queue}/api/v1/runs", headers=key, json=foreign).raise_for_status()
+    assert "handed back" in the_short_agent(world)
+    assert Run.objects.get(key="other-1").status == "ready"
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("applied", "completed"), ("failed", "failed")])
+def test_the_support_agent_follows_the_resolution_of_an_unknown_outcome(world, outcome, status):
+    asked_for_a_mail(world)
+    world.answer("ben@example.org", "mail-delay-49", verdict="approve")
+    key = {"Authorization": f"Bearer {world.environment['REVIEW_QUEUE_KEY']}"}
+    [claimed] = httpx.post(f"{world.queue}/api/v1/continuations/claim", headers=key, json={}).json()
+    run, lease = claimed["run"], {"Run-Lease": claimed["lease"]["token"]}
+    permit = claimed["permits"][0]
+    address = f"{world.queue}/api/v1/runs/{run['id']}/effects/{permit['name']}:{run['key']}"
+    begun = httpx.put(address, headers=key | lease, json={"name": permit["name"], "permit": permit["id"]}).json()
+    told = {"attempt_token": begun["attempt_token"], "status": "unknown"}
+    httpx.post(f"{address}/outcome", headers=key, json=told).raise_for_status()
+    released = {"reason": "retry"}
+    httpx.post(f"{world.queue}/api/v1/runs/{run['id']}/lease/release", headers=key | lease, json=released)
+    owner = builders.a_person("own@example.org", "agent-owners")
+    effect = Effect.objects.get(key=f"{permit['name']}:{run['key']}")
+    resolve_unknown_outcome(effect_id=effect.pk, outcome=outcome, person=owner, reason="checked")
+    tasks.sweep()
+    the_short_agent(world)
+    assert Run.objects.get().status == status

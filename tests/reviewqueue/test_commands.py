@@ -15,7 +15,7 @@ from reviewqueue.operations.api_keys import verify_key
 from runs.configuration_history import find_broken_configuration_chain, find_changed_configuration
 from runs.models import Agent, CallLabel, ConfigurationRecord, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
-from tests import own_processes
+from tests import builders, own_processes
 
 pytestmark = pytest.mark.django_db
 
@@ -288,3 +288,13 @@ def test_a_policy_can_have_escalation_reminders_a_quorum_and_stopped_deadlines()
     ):
         with pytest.raises((CommandError, SystemExit), match=why):
             run("add_policy", "question", *words, "--escalate-further", further)
+
+
+def test_a_key_has_only_the_scopes_that_it_is_given():
+    builders.an_agent("goods-in")
+    text = run_json("add_key", "goods-in", "--scope", "signal", "--name", "scanner")["key"]
+    key = verify_key(text)
+    assert key is not None
+    assert (key.scopes, key.name) == (["signal"], "scanner")
+    made = run_json("add_agent", "sender", "--owner", "platform", "--scope", "signal")
+    assert made["scopes"] == ["signal"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.db import OperationalError
@@ -77,3 +78,20 @@ def test_missing_migrations_are_reported_first(client: Client, monkeypatch: pyte
 def test_probes_only_read(client: Client, path: str):
     assert client.post(path).status_code in {404, 405}
     assert client.delete(path).status_code in {404, 405}
+
+
+@pytest.mark.django_db
+def test_a_full_disk_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatch):
+    a_heartbeat()
+    monkeypatch.setattr(health, "MIN_FREE_BYTES", 10**30)
+    assert wrong(client) == ["disk"]
+
+
+@pytest.mark.django_db
+def test_a_process_that_is_about_to_stop_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    a_heartbeat()
+    monkeypatch.setenv(health.SHUTDOWN_MARKER, str(tmp_path / "stopping"))
+    assert wrong(client) == []
+    (tmp_path / "stopping").touch()
+    assert wrong(client) == ["shutdown"]
+    assert client.get("/healthz").status_code == 200

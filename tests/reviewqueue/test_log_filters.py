@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 
 from tests import builders
@@ -34,3 +35,26 @@ def test_an_unexpected_error_keeps_its_traceback(address, caplog, monkeypatch):
     assert Client(raise_request_exception=False).get(address).status_code == 500
     [told] = [record for record in caplog.records if record.name == "django.request"]
     assert "RuntimeError: unexpected" in logging.Formatter().format(told)
+
+
+def test_a_log_line_has_a_bounded_part_of_the_path(caplog):
+    """A client chose the path: it must neither fill the log nor write lines of its own."""
+    Client().get(f"/{'x' * 5_000}%0aINFO forged")
+    [told] = [record for record in caplog.records if record.name == "django.request"]
+    assert len(told.getMessage()) < 300
+    assert "characters)" in told.getMessage()
+    Client().get("/a%0aINFO forged")
+    last = [record for record in caplog.records if record.name == "django.request"][-1]
+    assert "\n" not in last.getMessage()
+
+
+@pytest.mark.parametrize("address", ["/", "/account/login/", "/api/v1/runs"])
+def test_while_the_database_is_away_each_request_is_one_line_and_503(address, caplog, monkeypatch):
+    def away(_: object) -> None:
+        raise OperationalError("connection refused\nIs the server running?")
+
+    monkeypatch.setattr("reviewqueue.middleware.disable_caching", lambda get_response: away)
+    reply = Client(raise_request_exception=False).get(address)
+    assert (reply.status_code, "Retry-After" in reply) == (503, True)
+    told = [logging.Formatter().format(record) for record in caplog.records if record.name == "django.request"]
+    assert all("\n" not in line for line in told)

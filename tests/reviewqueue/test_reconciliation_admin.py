@@ -337,3 +337,10 @@ def test_times_are_in_the_zone_that_they_name():
         html = client.get(address).content.decode()
         assert f"{changed:%Y-%m-%d %H:%M:%S} JST" in html, address
         assert f"{changed:%H:%M:%S} UTC" not in html
+
+
+def test_a_superuser_cannot_edit_the_schedules_of_the_workers():
+    """One changed row would stop every sweep."""
+    client = signed_in(User.objects.create_superuser("root@example.org"))
+    assert not [model for model in admin.site._registry if model._meta.app_label == "django_q"]
+    assert client.get("/admin/django_q/schedule/").status_code == 404

@@ -225,6 +225,31 @@ def test_a_liveness_probe_is_answered_while_every_thread_is_busy():
     asyncio.run(asyncio.wait_for(test(), 20))
 
 
+def test_readiness_is_answered_in_time_while_the_database_is_away(monkeypatch):
+    monkeypatch.setattr(asgi_bridge, "LONGEST_WAIT_FOR_READINESS", 0.05)
+    over, checks = threading.Event(), []
+
+    def away(environ: dict[str, Any], start_response: Any) -> Result:
+        checks.append(environ["PATH_INFO"])
+        assert over.wait(15)
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return Result(b'{"ready": true}')
+
+    async def test() -> None:
+        app = application(away, threads=2)
+        calls = [asyncio.ensure_future(call(app, a_scope(client=f"192.0.2.{n}"))) for n in range(14)]
+        for _ in range(3):
+            status, headers, body = await call(app, a_scope("/readyz"))
+            assert (status, json.loads(body)["wrong"][0]["check"]) == (503, "database")
+            assert headers["x-request-id"]
+        assert checks.count("/readyz") == 1
+        over.set()
+        assert {(await it)[0] for it in calls} == {200}
+        assert (await call(app, a_scope("/readyz")))[0] == 200
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
 def test_a_request_that_finds_no_thread_in_time_is_busy(monkeypatch):
     monkeypatch.setattr(asgi_bridge, "LONGEST_WAIT_FOR_A_THREAD", 0.05)
     over = threading.Event()

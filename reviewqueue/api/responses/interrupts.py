@@ -46,6 +46,7 @@ from reviewqueue.gateway import Receipt, closed_refusal
 from runs.decisions import Tally, decided_by_label, second_vote_refusal, tally_votes
 from runs.interrupts import remaining_escalation_levels
 from runs.models import Continuation, Decision, Fact, Interrupt, Permit, Run, Signal
+from runs.reviewer_claims import claimed_refusal
 from runs.revisions import EffectiveAnswer, effective_answer
 from runs.states import Cause, DecisionStatus, InterruptStatus, Kind, OnExpiry, Risk, Verdict
 
@@ -430,7 +431,9 @@ class PersonView:
     has_voted: bool
 
 
-def view_of_person(person: AbstractUser, interrupt: Interrupt, *, winner: Decision | None, so_far: Tally) -> PersonView:
+def view_of_person(
+    person: AbstractUser, interrupt: Interrupt, *, winner: Decision | None, so_far: Tally, now: datetime
+) -> PersonView:
     """Return what this person sees of the interrupt."""
     refusal = permissions.why_not_decide(person, interrupt)
     if refusal is None and interrupt.status != InterruptStatus.WAITING:
@@ -438,6 +441,8 @@ def view_of_person(person: AbstractUser, interrupt: Interrupt, *, winner: Decisi
     own = next((given for given in so_far.votes if given.by_id == person.pk), None)
     if refusal is None and own is not None:
         refusal = second_vote_refusal(interrupt, own)
+    if refusal is None and permissions.is_claimed_by_other_reviewer(interrupt, person, now=now):
+        refusal = claimed_refusal(interrupt)
     return PersonView(refusal=refusal, winner=winner, has_voted=own is not None)
 
 

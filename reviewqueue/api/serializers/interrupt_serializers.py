@@ -139,7 +139,6 @@ class OnExpiryRequest(RequestSerializer):
     )
     verdict = TextField("With `default`: the verdict.", max_length=20, required=False)
     input = ExactField("With `default`: the answer. Null, false, 0, an empty text and an empty list are answers.")
-    arguments = ExactField("With `default`: the arguments of the call, by name.")
 
 
 class InterruptRequest(RequestSerializer):

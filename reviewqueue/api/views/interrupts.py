@@ -164,7 +164,7 @@ def _detail_of(caller: Caller, interrupt: Interrupt) -> InterruptDetail:
     duplicates = (
         child_runs.interrupts_with_same_call(interrupt).filter(pk__in=interrupts_of(caller)).select_related("run")
     )
-    person = caller.person
+    person, now = caller.person, clock.now()
     return InterruptDetail(
         interrupt=interrupt,
         facts=interrupt.facts.order_by("id"),
@@ -172,10 +172,10 @@ def _detail_of(caller: Caller, interrupt: Interrupt) -> InterruptDetail:
         so_far=so_far,
         parents=child_runs.list_ancestors(interrupt.run)[::-1],
         duplicates=duplicates[:20],
-        now=clock.now(),
+        now=now,
         resume=gateway.get_resume_status(interrupt.run, interrupt, continuation),
         continuation=continuation,
-        person=None if person is None else view_of_person(person, interrupt, winner=winner, so_far=so_far),
+        person=None if person is None else view_of_person(person, interrupt, winner=winner, so_far=so_far, now=now),
     )
 
 

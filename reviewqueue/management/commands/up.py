@@ -10,12 +10,13 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
+from reviewqueue.management.commands import web
 from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.operations import processes
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.supervisor import Supervisor
 
-GRACE = Supervisor.grace + 5  # the worker's own grace, and a margin
+GRACE = max(Supervisor.grace, settings.SHUTDOWN_DELAY + web.GRACE) + 5  # the longer grace of the two, and a margin
 
 
 class Command(BaseCommand):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -12,11 +16,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from reviewqueue.management.ports import refuse_busy_port
-from reviewqueue.operations import rollback_detection
+from reviewqueue.operations import processes, rollback_detection
 from reviewqueue.operations.file_permissions import restrict_old_files
+from reviewqueue.operations.health import SHUTDOWN_MARKER
 from reviewqueue.operations.installation import PROGRAM
 
 BACKLOG = 1024
+WORKERS_GRACE = 10  # seconds for requests under way
+GRACE = WORKERS_GRACE + 5
 #: Connections that a process accepts at once, idle and slow ones included; more wait in the backlog.
 MAX_CONNECTIONS = 4096
 
@@ -31,20 +38,19 @@ class Command(BaseCommand):
         self.stdout.write(f"Serving {settings.BASE_URL} (listening on {settings.HOST}:{settings.PORT})")
         self.stdout.flush()
         os.environ["REVIEWQUEUE_PROCESS"] = "web"
-        os.chdir(settings.ROOT)
         _allow_many_connections()
         command = [
-            *(sys.executable, "-m", "granian", "--interface", "asgi", "--no-ws", "--http", "1"),
+            *("-m", "granian", "--interface", "asgi", "--no-ws", "--http", "1"),
             *("--loop", "asyncio", "--task-impl", "asyncio"),  # time limits need tasks that can be cancelled
             *("--host", settings.HOST, "--port", str(settings.PORT)),
             *("--workers", str(settings.WEB_PROCESSES), "--backpressure", str(MAX_CONNECTIONS)),
             *("--http1-header-read-timeout", str(1000 * settings.REQUEST_HEADER_SECONDS)),
             # Restart processes that die; kill those that do not stop, with their long polls.
-            *("--respawn-failed-workers", "--workers-kill-timeout", "10", "--backlog", str(BACKLOG)),
+            *("--respawn-failed-workers", "--workers-kill-timeout", str(WORKERS_GRACE), "--backlog", str(BACKLOG)),
             *("--log-level", "error", "reviewqueue.asgi:application"),
         ]
         connection.close()
-        os.execv(sys.executable, command)  # noqa: S606  the same Python, no shell
+        sys.exit(_serve_until_stopped(command))
 
     def _refuse_rolled_back_database(self) -> None:
         """Serve no runs of the past. `/readyz` reports a database that is down or has no tables."""
@@ -54,6 +60,24 @@ class Command(BaseCommand):
             return
         if rollback is not None:
             raise CommandError(f"web did not start. {rollback.message}")
+
+
+def _serve_until_stopped(command: list[str]) -> int:
+    """Run granian. After SIGTERM `/readyz` is not ready for `SHUTDOWN_DELAY` seconds; then granian stops.
+
+    Returns its exit status; 0 after a stop.
+    """
+    stop_asked = processes.StopAsked()
+    with tempfile.TemporaryDirectory(prefix="reviewqueue-web-") as folder:
+        marker = Path(folder) / "stopping"
+        server = processes.start_python(*command, **{SHUTDOWN_MARKER: str(marker)})
+        while server.poll() is None and not stop_asked.wait(0.5):
+            pass
+        if server.poll() is None:
+            marker.touch()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.wait(settings.SHUTDOWN_DELAY)
+        return 0 if processes.stop(server, grace=GRACE) and stop_asked else server.returncode or 1
 
 
 def _allow_many_connections() -> None:

@@ -8,10 +8,12 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core import checks
+from django.db import connection
 
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.operations.doctor.findings import Finding
+from reviewqueue.operations.environment import IDLE_IN_TRANSACTION_SECONDS, IDLE_TIMEOUT
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.permissions import deciders_of, is_stuck
 from runs.models import Agent, EffectRule, Hold, Interrupt, Policy, Queue
@@ -36,8 +38,23 @@ def unsafe_settings() -> Iterator[Finding]:
             yield Finding(check="settings", message=f"{' '.join(found.msg.split())} ({found.id})", is_wrong=is_wrong)
     if settings.METRICS_TOKEN and len(settings.METRICS_TOKEN) < MIN_TOKEN_LENGTH:
         yield Finding(check="settings", message=f"METRICS_TOKEN must have at least {MIN_TOKEN_LENGTH} characters.")
+    yield from _pooled_connection()
     if not settings.EMAIL_HOST:
         yield Finding(check="settings", message="EMAIL_HOST is not set, so mail goes to the log only.", is_wrong=False)
+
+
+def _pooled_connection() -> Iterator[Finding]:
+    """Find a role without the timeout that a pooled connection cannot set for itself."""
+    if "direct" not in settings.DATABASES:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT setting FROM pg_settings WHERE name = '{IDLE_TIMEOUT}'")  # noqa: S608  a constant
+        if cursor.fetchone() == ("0",):
+            message = (
+                f"Through the pooler, a frozen process keeps its locks. Run in PostgreSQL: ALTER ROLE CURRENT_USER "
+                f"SET {IDLE_TIMEOUT} = '{IDLE_IN_TRANSACTION_SECONDS}s'"
+            )
+            yield Finding(check="settings", message=message)
 
 
 def policies() -> Iterator[Finding]:
