@@ -52,11 +52,6 @@ def choice(values: Iterable[str]) -> Type:
     return _plain({"type": "string", "enum": list(values)})
 
 
-def constant(value: Any) -> Type:
-    """Return the type that has one value."""
-    return _plain({"const": value})
-
-
 def public_id(prefix: str) -> Type:
     """Return the type of the opaque ids with this prefix (``ledger.public_ids``)."""
     return _plain({"type": "string", "pattern": f"^{prefix}_[0-9a-z]+$"})
