@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,16 @@ from tests.docs_session import blocks_of
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
 AGENTS = settings.ROOT / "tests" / "clients"
-PYTHON = [sys.executable, str(AGENTS / "kill_agent.py")]
+TYPESCRIPT = settings.ROOT / "clients" / "typescript"
+COMMANDS = {
+    "python": [sys.executable, str(AGENTS / "kill_agent.py")],
+    "typescript": ["node", str(AGENTS / "kill_agent.mjs")],
+}
+needs_node = pytest.mark.skipif(
+    not (shutil.which("npm") and (TYPESCRIPT / "node_modules").exists()),
+    reason="needs Node 20 and `npm ci --ignore-scripts` in clients/typescript",
+)
+EACH_CLIENT = pytest.mark.parametrize("client", ["python", pytest.param("typescript", marks=needs_node)])
 #: Where a kill costs most: between an act and its record.
 POINTS = [
     "after PUT steps/offer",
@@ -55,16 +65,32 @@ def world(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None) -> It
         yield world
 
 
+@pytest.fixture(scope="module")
+def built() -> None:
+    """Compile the TypeScript client."""
+    if shutil.which("npm") and (TYPESCRIPT / "node_modules").exists():
+        subprocess.run(["npm", "run", "build"], cwd=TYPESCRIPT, check=True, capture_output=True)
+
+
 @pytest.mark.slow
-def test_an_agent_killed_at_a_named_point_ends_as_if_it_had_not_been(world: World):
-    kill_at_points(world, PYTHON, POINTS)
+@EACH_CLIENT
+def test_an_agent_killed_at_a_named_point_ends_as_if_it_had_not_been(client: str, world: World, built: None):
+    kill_at_points(world, COMMANDS[client], POINTS, name=client)
 
 
 @pytest.mark.long
-def test_agents_killed_two_hundred_times_end_as_if_they_had_not_been(world: World):
-    killed = kill_at_points(world, PYTHON, MORE_POINTS)
-    killed += kill_at_random(world, PYTHON, runs=46, kills=4, seed=figures.SEED, slowest=2.5)
+@EACH_CLIENT
+def test_agents_killed_two_hundred_times_end_as_if_they_had_not_been(client: str, world: World, built: None):
+    command = COMMANDS[client]
+    killed = kill_at_points(world, command, MORE_POINTS, name=client)
+    killed += kill_at_random(world, command, runs=46, kills=4, seed=figures.SEED, slowest=2.5, name=client)
     assert killed >= 200
+
+
+@pytest.mark.slow
+@needs_node
+def test_the_tests_of_the_typescript_client_pass(built: None):
+    subprocess.run(["node", "--test", "test/"], cwd=TYPESCRIPT, check=True, capture_output=True)
 
 
 # --- docs/clients.md ----------------------------------------------------------------------------------------------------

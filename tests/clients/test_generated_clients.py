@@ -17,11 +17,11 @@ from reviewqueue.operations.api_keys import create_agent_key
 from tests import builders
 
 BIN = Path(sys.executable).parent
-#: Generators and linters of npm, as `npm ci` in `clients/typescript` installs them.
+#: Generators and linters of npm, as `npm ci --ignore-scripts` in `clients/typescript` installs them.
 NODE_TOOLS = settings.ROOT / "clients" / "typescript" / "node_modules" / ".bin"
 needs_node = pytest.mark.skipif(
     not (shutil.which("node") and NODE_TOOLS.exists()),
-    reason="needs Node 20 and `npm ci` in clients/typescript",
+    reason="needs Node 20 and `npm ci --ignore-scripts` in clients/typescript",
 )
 
 
