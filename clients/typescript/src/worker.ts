@@ -7,6 +7,7 @@ export interface WorkerOptions {
   codeVersion?: string;
   accepts?: string[];
   leaseSeconds?: number;
+  /** Seconds of a long poll, and so the longest time until an idle worker ends after SIGTERM; at most 30. */
   wait?: number;
   /** Called with an error of a function or of a claim; writes to the console when left out. */
   onError?: (error: unknown, run: string) => void;
@@ -64,7 +65,7 @@ export class Worker {
   }
 
   /** Claim at most one run and work on it. Returns how many runs were claimed: 0 or 1. */
-  async runOnce(wait = this.#options.wait ?? 30): Promise<number> {
+  async runOnce(wait = this.#options.wait ?? 10): Promise<number> {
     const { codeVersion, accepts } = this.#options;
     const body = {
       max: 1,
