@@ -11,7 +11,7 @@ from reviewqueue.api import problems
 from reviewqueue.api.urls import unknown_path, v1
 from reviewqueue.operations.health import healthz, readyz
 from reviewqueue.operations.metrics import metrics
-from reviewqueue.pages.api_docs import api_docs, api_document
+from reviewqueue.pages.api_docs import api_docs
 from reviewqueue.pages.problem_page import problem_page
 
 # The admin site uses the same sign-in page as the inbox, with its rate limits.
@@ -37,7 +37,6 @@ urlpatterns = [
     path("metrics", metrics),
     path("api/v1/", include(v1)),
     path("api/docs/", api_docs, name="api_docs"),
-    path("api/docs/openapi.json", api_document, name="api_document"),
     re_path("^api/", unknown_path),
     path("problems/<slug:code>", problem_page, name="problem"),
     path("account/", include(account_urls)),

@@ -9,8 +9,9 @@ import pytest
 from tests import language
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECKED = ["ledger", "runs", "reviewqueue", "templates", "static", "docs", "tests", "clients"]
+CHECKED = ["ledger", "runs", "reviewqueue", "templates", "static", "docs", "tests"]
 CHECKED += ["README.md", "CHANGELOG.md", "manage.py"]
+CHECKED += ["clients/python", "clients/typescript/src", "clients/typescript/test", "clients/typescript/README.md"]
 
 #: Folders and files that are not rewritten yet. It only shrinks.
 NOT_YET = [

@@ -58,11 +58,6 @@ def token(kind: str) -> Type:
     return _plain({"type": "string", "pattern": token_pattern(kind)})
 
 
-def constant(value: Any) -> Type:
-    """Return the type that has one value."""
-    return _plain({"const": value})
-
-
 def public_id(prefix: str) -> Type:
     """Return the type of the opaque ids with this prefix (``ledger.public_ids``)."""
     return _plain({"type": "string", "pattern": f"^{prefix}_[0-9a-z]+$"})

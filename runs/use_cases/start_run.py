@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from ledger import prepared_queries
+from ledger import clock, prepared_queries
 from ledger.actors import agent_actor
 from ledger.errors import KeyReused
 from ledger.public_ids import new_id

@@ -233,8 +233,7 @@ PAGES: dict[str, Page] = {
     "runs/<slug:run_id>/<slug:verb>": Page(
         _run("/cancel"), None, _with(reason="not needed"), frozenset({"initiator", "owner", "operator"})
     ),
-    "api/docs/": Page(lambda _: "/api/docs/", ALL_READ),
-    "api/docs/openapi.json": Page(lambda _: "/api/docs/openapi.json", ALL_READ),
+    "api/docs/": Page(lambda _: "/api/docs/", ALL_READ, is_open=True),
     "problems/<slug:code>": Page(lambda _: "/problems/stale_version", ALL_READ, is_open=True),
     "account/login/": Page(lambda _: "/account/login/", dict.fromkeys(SIGNED_IN, 302), is_open=True),
     "account/logout/": Page(lambda _: "/account/logout/", ALL_READ),

@@ -55,7 +55,7 @@ def ask(caller: Caller, method: str, good: Good) -> Reply:
 def test_who_gets_what(route):
     method, _ = route
     entry, world, known = ROUTES[route], a_world(), callers()
-    expected = {name: getattr(entry, name, 401) for name in known}
+    expected = {name: getattr(entry, name, entry.no_valid_key) for name in known}
     good = entry.good(world)
 
     for name in [name for name in known if expected[name] >= 400]:

@@ -221,7 +221,7 @@ def test_no_call_repeats_or_stores_a_secret(route, log):
     answers = [
         ask(body, Authorization=text) for text in (f"Bearer {MARKER}", f"Bearer {KEY}", f"Basic {MARKER}", MARKER)
     ]
-    assert {answer.status_code for answer in answers} == {401}
+    assert {answer.status_code for answer in answers} == {ROUTES[route].no_valid_key}
     for caller in (world.worker, world.reviewer):
         own = {"Authorization": f"Bearer {caller.key}"}
         answers += [ask(body, **own, **HEADERS), ask(body, **own, Run_Lease=f"lse_1_{MARKER}")]
@@ -234,7 +234,7 @@ def test_no_call_repeats_or_stores_a_secret(route, log):
     assert_unseen(MARKER, log, *answers)
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=" ".join)
+@pytest.mark.parametrize("route", [it for it in ROUTES if ROUTES[it].no_valid_key == 401], ids=" ".join)
 def test_no_fault_behind_the_api_reports_what_was_sent(route, log, monkeypatch):
     method, _ = route
     good = ROUTES[route].good(a_world())

@@ -151,11 +151,11 @@ def check(world: World, key: str, result: Any) -> None:
     }, f"{key}: a call was made that no attempt covers"
 
 
-def kill_at_points(world: World, command: list[str], points: list[str]) -> int:
+def kill_at_points(world: World, command: list[str], points: list[str], *, name: str) -> int:
     """Kill one agent at each point, all at the same time. Returns the number of kills."""
 
     def one(place: int, point: str) -> None:
-        key = f"K-{place}"
+        key = f"{name}-K-{place}"
         check(world, key, carry_out(world, command, key, [point]))
 
     with ThreadPoolExecutor(len(points)) as pool:
@@ -164,13 +164,15 @@ def kill_at_points(world: World, command: list[str], points: list[str]) -> int:
     return len(points)
 
 
-def kill_at_random(world: World, command: list[str], *, runs: int, kills: int, seed: int, slowest: float) -> int:
+def kill_at_random(
+    world: World, command: list[str], *, runs: int, kills: int, seed: int, slowest: float, name: str
+) -> int:
     """Kill ``runs`` agents ``kills`` times each, eight at the same time. Returns the number of kills that hit."""
     dice = random.Random(seed)
     hits: list[int] = []
 
     def one(place: int, delays: list[str | float]) -> None:
-        key = f"R-{place}"
+        key = f"{name}-R-{place}"
         check(world, key, carry_out(world, command, key, delays, as_="worker" if place % 2 else "script"))
         hits.append(len(delays))
 

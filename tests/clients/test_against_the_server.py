@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,16 @@ from tests.docs_session import blocks_of
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
 AGENTS = settings.ROOT / "tests" / "clients"
-PYTHON = [sys.executable, str(AGENTS / "kill_agent.py")]
+TYPESCRIPT = settings.ROOT / "clients" / "typescript"
+COMMANDS = {
+    "python": [sys.executable, str(AGENTS / "kill_agent.py")],
+    "typescript": ["node", str(AGENTS / "kill_agent.mjs")],
+}
+needs_node = pytest.mark.skipif(
+    not (shutil.which("npm") and (TYPESCRIPT / "node_modules").exists()),
+    reason="needs Node 20 and `npm ci --ignore-scripts` in clients/typescript",
+)
+EACH_CLIENT = pytest.mark.parametrize("client", ["python", pytest.param("typescript", marks=needs_node)])
 #: Where a kill costs most: between an act and its record.
 POINTS = [
     "after PUT steps/offer",
@@ -55,18 +65,32 @@ def world(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None) -> It
         yield world
 
 
+@pytest.fixture(scope="module")
+def built() -> None:
+    """Compile the TypeScript client."""
+    if shutil.which("npm") and (TYPESCRIPT / "node_modules").exists():
+        subprocess.run(["npm", "run", "build"], cwd=TYPESCRIPT, check=True, capture_output=True)
+
+
 @pytest.mark.slow
-def test_an_agent_killed_at_a_named_point_ends_as_if_it_had_not_been(world: World):
-    killed = kill_at_points(world, PYTHON, POINTS)
-    figures.count("agents of the Python client killed between an act and its record", "0 lost, 0 repeated", n=killed)
+@EACH_CLIENT
+def test_an_agent_killed_at_a_named_point_ends_as_if_it_had_not_been(client: str, world: World, built: None):
+    kill_at_points(world, COMMANDS[client], POINTS, name=client)
 
 
 @pytest.mark.long
-def test_agents_killed_two_hundred_times_end_as_if_they_had_not_been(world: World):
-    killed = kill_at_points(world, PYTHON, MORE_POINTS)
-    killed += kill_at_random(world, PYTHON, runs=46, kills=4, seed=figures.SEED, slowest=2.5)
+@EACH_CLIENT
+def test_agents_killed_two_hundred_times_end_as_if_they_had_not_been(client: str, world: World, built: None):
+    command = COMMANDS[client]
+    killed = kill_at_points(world, command, MORE_POINTS, name=client)
+    killed += kill_at_random(world, command, runs=46, kills=4, seed=figures.SEED, slowest=2.5, name=client)
     assert killed >= 200
-    figures.count("kills of agents of the Python client", "0 lost, 0 repeated", n=killed)
+
+
+@pytest.mark.slow
+@needs_node
+def test_the_tests_of_the_typescript_client_pass(built: None):
+    subprocess.run(["node", "--test", "test/"], cwd=TYPESCRIPT, check=True, capture_output=True)
 
 
 # --- docs/clients.md ----------------------------------------------------------------------------------------------------
@@ -90,13 +114,9 @@ def has_run(world: World, key: str, *status: str) -> Any:
 
 
 @pytest.mark.slow
-def test_the_first_agent_of_the_guide_is_killed_and_started_again_as_it_is(world: World):
+def test_the_first_agent_of_the_guide_prints_the_same_when_it_is_started_again(world: World):
     assert len([line for line in FIRST_AGENT.splitlines() if line.strip()]) <= 10
-    killed = start(world, FIRST_AGENT)
-    own_processes.eventually(lambda: has_run(world, "PR-1", "running", "waiting", "ready"), within=60)
-    killed.kill()
-    killed.communicate()
-    for _ in range(2):  # and once more after the end
+    for _ in range(2):
         said, _ = start(world, FIRST_AGENT).communicate(timeout=120)
         assert said == "{'order': 'PO-2231', 'amount': '184000.00'}\n"
 

@@ -84,14 +84,14 @@ def test_probes_only_read(client: Client, path: str):
 def test_a_full_disk_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatch):
     a_heartbeat()
     monkeypatch.setattr(health, "MIN_FREE_BYTES", 10**30)
-    assert wrong(client) == ["disk"]
+    assert failing_checks(client) == ["disk"]
 
 
 @pytest.mark.django_db
 def test_a_process_that_is_about_to_stop_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     a_heartbeat()
     monkeypatch.setenv(health.SHUTDOWN_MARKER, str(tmp_path / "stopping"))
-    assert wrong(client) == []
+    assert failing_checks(client) == []
     (tmp_path / "stopping").touch()
-    assert wrong(client) == ["shutdown"]
+    assert failing_checks(client) == ["shutdown"]
     assert client.get("/healthz").status_code == 200

@@ -13,11 +13,12 @@ from django.conf import settings
 from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.generators import EndpointEnumerator, SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.renderers import OpenApiYamlRenderer
 
-from ledger.exact_json import parse
+from ledger.exact_json import dumps, parse
 from ledger.tokens import token_pattern
 from reviewqueue.api.binary_bodies import MEDIA_TYPE as BYTES_TYPE
-from reviewqueue.api.openapi.operations import BYTES, Operation
+from reviewqueue.api.openapi.operations import ANYONE, BYTES, Operation
 from reviewqueue.api.parsers import MEDIA_TYPE as JSON_TYPE
 from reviewqueue.api.problems import (
     HEADERS,
@@ -41,6 +42,7 @@ Times are RFC 3339 with an offset; responses use UTC with six digits. Durations 
 they were written. A request with an unknown member is refused; ignore members of responses that you do not know. Every
 create has a key: a repeated request with the same key returns what the first one created."""
 
+_LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 _BYTES: dict[str, Any] = {BYTES_TYPE: {"schema": {"type": "string", "contentMediaType": BYTES_TYPE}}}
 _OPAQUE: Schema = {"type": "string", "pattern": "^[a-z]{3}_[0-9a-z]{1,36}$"}
 #: Parameter of a path -> its schema and meaning.
@@ -62,6 +64,24 @@ _RESPONSE_DESCRIPTIONS = {
     201: "Created.",
     202: "Recorded, but it contradicts an earlier report.",
     207: "One result for each.",
+}
+
+
+#: First part of a path -> what its operations are about, in the order in which a reader meets them.
+TAGS = {
+    "asks": "Requests to people with one call.",
+    "runs": "Runs, with their checkpoints, steps, effects, leases and ends.",
+    "continuations": "What a worker can continue.",
+    "interrupts": "Requests: read, decided, claimed, assigned, extended, withdrawn.",
+    "decisions": "Several decisions at once.",
+    "signals": "Events in business systems, which answer interrupts.",
+    "waits": "What a deployment would leave behind.",
+    "agents": "The identity of a key, and the kill switch.",
+    "webhooks": "Endpoints that messages are sent to.",
+    "deliveries": "Webhook messages and their delivery attempts.",
+    "events": "The event feed.",
+    "insights": "Figures about queues, people and policies.",
+    "schema": "This document.",
 }
 
 
@@ -132,6 +152,8 @@ class OperationSchema(AutoSchema):
                 for status, response in (self._responses(found) | self._refusals(found)).items()
             },
         }
+        if found.who == ANYONE:
+            described["security"] = []
         if found.request is not None:
             described["requestBody"] = self._request_body(found)
         return described
@@ -235,10 +257,20 @@ def operations() -> dict[tuple[str, str], Operation]:
 
 
 @functools.cache
+def document_as(media_type: str) -> bytes:
+    """Return the whole document as `json` or `yaml`, written once, because everyone can read it without a key."""
+    if media_type == "yaml":
+        return bytes(OpenApiYamlRenderer().render(document()))
+    return dumps(document()).encode()
+
+
+@functools.cache
 def document() -> dict[str, Any]:
     """Return the whole document."""
     made: dict[str, Any] = SchemaGenerator(urlconf=settings.ROOT_URLCONF).get_schema(request=None, public=True)
-    made["info"] = {"title": "Review Queue", "version": "1", "description": ABOUT, "license": {"name": "Apache-2.0"}}
+    made["info"] = {"title": "Review Queue", "version": "1", "description": ABOUT, "license": _LICENSE}
+    made["info"]["contact"] = {"name": "The operator of this server", "url": settings.BASE_URL}
+    made["tags"] = [{"name": name, "description": meaning} for name, meaning in TAGS.items()]
     made["servers"] = [{"url": settings.BASE_URL}]
     made["security"] = [{"key": []}]
     key = {"type": "http", "scheme": "bearer", "description": "An agent's key or a personal token: `rq_...`."}

@@ -14,6 +14,7 @@ from reviewqueue.api.serializers.fields import RequestSerializer
 BYTES = "bytes"
 
 #: Who can call an operation -> the sentence that describes it.
+ANYONE = "Requires no key."
 AGENT = "Requires an agent's key with the scope run."
 SIGNALLER = "Requires an agent's key with the scope signal."
 PERSON = "Requires a personal token; no agent's key can do this."
@@ -31,6 +32,8 @@ ALWAYS_POSSIBLE = (
     "busy",
     "internal_error",
 )
+#: Refusals of the key that a call is made with.
+OF_A_KEY = {"unauthenticated", "not_permitted", "rate_limited"}
 WITH_KEY = ("key_invalid", "key_reused")
 #: Refusals of calls under a lease.
 UNDER_LEASE = ("not_found", "lease_lost", "run_finished")
@@ -87,7 +90,8 @@ class Operation:
     def codes(self) -> list[str]:
         """Return every code that it may refuse with."""
         key = ("key_invalid",) if self.idempotency_key else ()
-        return sorted({*ALWAYS_POSSIBLE, *key, *self.refusals})
+        found = {*ALWAYS_POSSIBLE, *key, *self.refusals}
+        return sorted(found - OF_A_KEY if self.who == ANYONE else found)
 
     @property
     def full_description(self) -> str:

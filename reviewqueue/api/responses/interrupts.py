@@ -25,7 +25,6 @@ from reviewqueue.api.response_serializers import (
     ResponseSerializer,
     as_stored,
     choice,
-    constant,
     include,
     list_of,
     map_of,
@@ -271,8 +270,8 @@ class ApprovalsResponse(ResponseSerializer):
     counted = member(INTEGER, "Number of people who have approved.")
 
 
-class InterruptStatusResponse(ResponseSerializer):
-    """An interrupt's status (``Interrupt``)."""
+class DecidedInterruptResponse(ResponseSerializer):
+    """The interrupt of a decision (``Interrupt``)."""
 
     id = member(INTERRUPT_ID, "Id of the interrupt.", "public_id")
     status = member(INTERRUPT_STATUS, "Status of the interrupt.")
@@ -283,7 +282,7 @@ class ReceiptResponse(ResponseSerializer):
 
     decision = member(DECISION_ID, "Id of the decision.", "decision.public_id")
     status = member(choice(DecisionStatus.values), "Status of the decision.", "decision.status")
-    interrupt = member(InterruptStatusResponse, "The interrupt.")
+    interrupt = member(DecidedInterruptResponse, "The interrupt.")
     verdict = member(VERDICT, "The verdict.", "decision.verdict")
     state_version = member(INTEGER, "Version of the interrupt that was decided.", "decision.state_version")
     decided_by = member(TEXT, _DECIDED_BY, lambda receipt: decided_by_label(receipt.decision))
@@ -302,7 +301,7 @@ class ReceiptResponse(ResponseSerializer):
         optional=True,
     )
     replayed = member(
-        constant(True),
+        BOOLEAN,
         "True: you sent this decision before, and this is its first receipt.",
         lambda receipt: True if receipt.replayed else ABSENT,
         optional=True,

@@ -14,7 +14,6 @@ from reviewqueue.api.response_serializers import (
     TEXT,
     ResponseSerializer,
     choice,
-    constant,
     list_of,
     member,
     nullable,
@@ -82,7 +81,7 @@ class DeletedWebhookResponse(ResponseSerializer):
     """A deleted webhook endpoint (its id)."""
 
     id = member(WEBHOOK_ID, "Id of the endpoint.", "*")
-    deleted = member(constant(True), "True.", lambda endpoint_id: True)
+    deleted = member(BOOLEAN, "True.", lambda endpoint_id: True)
 
 
 class DeliveryAttemptResponse(ResponseSerializer):
@@ -157,7 +156,7 @@ class FeedEventResponse(ResponseSerializer):
     checkpoint = _ref(INTEGER, "Number of the checkpoint.", "checkpoint")
     sequence = _ref(INTEGER, "Number of the event in the agent's feed.", "sequence", optional=False)
     ready = member(
-        constant(True),
+        BOOLEAN,
         "True: this event made a continuation ready.",
         lambda entry: True if entry.event.refs.get("ready") is True else ABSENT,
         optional=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -149,7 +150,7 @@ class IntegerField(Field):
 
     def json_schema(self, resolve: Resolve) -> Schema:
         bounds: Schema = {"type": "integer", "minimum": self.min_value, "maximum": self.max_value}
-        return {"anyOf": [{"const": 0}, bounds]} if self.allow_zero else bounds
+        return {"anyOf": [{"type": "integer", "const": 0}, bounds]} if self.allow_zero else bounds
 
 
 class BooleanField(Field):
@@ -331,8 +332,9 @@ def _property(field: Any, resolve: Resolve) -> Schema:
     if field.allow_null and not isinstance(field, ExactField):
         schema = {"anyOf": [schema, {"type": "null"}]}
     schema["description"] = field.help_text
-    if field.default not in (empty, None) and field.default is not ABSENT:
-        schema["default"] = field.default
+    if field.default not in (empty, None, "") and field.default is not ABSENT:
+        # As a keyword, code generators make it a member that every request must have.
+        schema["description"] += f" Left out: `{json.dumps(field.default)}`."
     return schema
 
 

@@ -80,7 +80,7 @@ class FactCheckField(Field):
         return {"check_by": FactCheck.CONNECTION, **_FACT_SOURCE.run_validation(data)}
 
     def json_schema(self, resolve: Resolve) -> Schema:
-        return {"anyOf": [{"const": "worker"}, resolve(FactSourceRequest)]}
+        return {"anyOf": [{"type": "string", "const": "worker"}, resolve(FactSourceRequest)]}
 
 
 _FACT_SOURCE = FactSourceRequest()

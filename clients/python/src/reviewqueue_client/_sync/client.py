@@ -144,9 +144,12 @@ class Client:
         return RunHandle(self, started, code_version=code_version)
 
     def worker(
-        self, *, code_version: str = "", accepts: tuple[str, ...] = (), lease_seconds: int = 60, wait: int = 30
+        self, *, code_version: str = "", accepts: tuple[str, ...] = (), lease_seconds: int = 60, wait: int = 10
     ) -> Worker:
-        """Return a worker that claims runs of this agent and dispatches them by the step of their checkpoint."""
+        """Return a worker that claims runs of this agent and dispatches them by the step of their checkpoint.
+
+        ``wait``: seconds of a long poll, and so the longest time until an idle worker ends after SIGTERM; at most 30.
+        """
         return Worker(self, code_version=code_version, accepts=accepts, lease_seconds=lease_seconds, wait=wait)
 
     def ask(self, request: Request, *, state: Any = None) -> dict[str, Any]:

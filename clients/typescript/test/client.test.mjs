@@ -1,0 +1,114 @@
+// The client without a server: exact numbers, retries, refusals, and what a run sends.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Client, ExactNumber, Refused, Unreachable, dumps, isApproved, loads } from "../dist/index.js";
+
+const PROBLEM = { "Content-Type": "application/problem+json" };
+
+/** Return a client whose server gives these replies in order: [status, body, headers] or an Error. */
+function scripted(...replies) {
+  const sent = [];
+  const fetch = async (url, { method, body, headers }) => {
+    sent.push({ method, path: new URL(url).pathname.slice(8), body: body && JSON.parse(body), headers });
+    const [status, content, extra = {}] = replies.shift() ?? [500, {}];
+    if (status === 0) throw new TypeError("fetch failed");
+    return new Response(JSON.stringify(content), { status, headers: extra });
+  };
+  const client = new Client({ server: "http://desk/", key: "rq_k", retries: { base: 0 }, fetch });
+  return { client, sent };
+}
+
+test("numbers keep all their digits in both directions", () => {
+  const text = '{"cents":1.10,"large":1208925819614629174706177,"small":1e-30,"count":3}';
+  const value = loads(text);
+  assert.equal(dumps(value), text);
+  assert.equal(value.count, 3);
+  assert.equal(value.large, 2n ** 80n + 1n);
+  assert.ok(value.cents instanceof ExactNumber);
+  assert.throws(() => dumps({ amount: NaN }), /NaN is not a JSON number/);
+});
+
+test("a request is sent again after a fault that passes, with the same key", async () => {
+  const busy = [503, { code: "busy", retryable: true }, PROBLEM];
+  const { client, sent } = scripted([0], busy, [502, "proxy"], [200, { id: "run_1", key: "PR-1" }]);
+  assert.equal((await client.run("PR-1")).id, "run_1");
+  assert.equal(sent.length, 4);
+  assert.deepEqual(new Set(sent.map((it) => it.body.key)), new Set(["PR-1"]));
+});
+
+test("a refusal is thrown at once with its code", async () => {
+  const { client, sent } = scripted([409, { code: "key_reused", detail: "Used.", retryable: false }, PROBLEM]);
+  await assert.rejects(client.run("PR-1"), (error) => error instanceof Refused && error.code === "key_reused");
+  assert.equal(sent.length, 1);
+});
+
+test("a server that stays away is unreachable", async () => {
+  await assert.rejects(scripted(...Array(8).fill([0])).client.run("PR-1"), Unreachable);
+});
+
+const CLAIM = {
+  id: "con_1", kind: "resume", cause: "start", attempt: 1,
+  run: { id: "run_1", key: "PR-1", title: "One", epoch: 1, metadata: {} },
+  lease: { token: "lse_1" }, checkpoint: { number: 0, step: "start", state: null, format: "json" },
+  answers: {}, overtaken: {}, changed: [], facts: [], compensations: [],
+};
+
+test("a run that asks stores the results of its steps, and gets them back", async () => {
+  const work = async (run) => {
+    const offer = await run.step("offer", () => ({ amount: "1.00" }));
+    const answer = await run.ask("order", { reason: "approval.action", title: "Order" });
+    return isApproved(answer) ? offer : null;
+  };
+  const first = scripted(
+    [200, [CLAIM]],
+    [201, { result: { amount: "1.00" }, control: "continue" }],
+    [201, { run: { status: "waiting" }, answers: {} }],
+  );
+  assert.equal(await first.client.worker().everyStep(work).runOnce(0), 1);
+  const { checkpoint } = first.sent[2].body;
+  assert.deepEqual(checkpoint.state, { state: null, steps: { offer: { amount: "1.00" } } });
+
+  const again = { ...CLAIM, checkpoint: { number: 1, ...checkpoint }, answers: { order: { verdict: "approve" } } };
+  const second = scripted([200, [again]], [200, { status: "completed" }]);
+  await second.client.worker().everyStep(work).runOnce(0);
+  assert.deepEqual(second.sent[1].body, { result: { amount: "1.00" } });
+});
+
+test("a paused run commits a checkpoint and stops", async () => {
+  const { client, sent } = scripted(
+    [200, [CLAIM]],
+    [201, { result: 1, control: "pause" }],
+    [201, { number: 1, control: "pause" }],
+  );
+  await client.worker().everyStep((run) => run.step("first", () => 1)).runOnce(0);
+  assert.deepEqual(sent.map((it) => it.path), ["continuations/claim", "runs/run_1/steps/first", "runs/run_1/checkpoints"]);
+});
+
+test("an effect whose function throws has an unknown outcome, and the run is released", async () => {
+  const errors = [];
+  const { client, sent } = scripted(
+    [200, [CLAIM]],
+    [201, { perform: true, attempt_token: "att_1", arguments: {} }],
+    [200, {}],
+    [200, {}],
+  );
+  const worker = client.worker({ onError: (error) => errors.push(error.message) });
+  const send = () => {
+    throw new Error("no reply");
+  };
+  await worker.everyStep((run) => run.effect("mail:1", send)).runOnce(0);
+  assert.equal(sent[2].body.status, "unknown");
+  assert.deepEqual(errors, ["no reply"]);
+  assert.equal(sent[3].path, "runs/run_1/lease/release");
+});
+
+test("the name of a step is used once", async () => {
+  const errors = [];
+  const step = [201, { result: 1, control: "continue" }];
+  const { client } = scripted([200, [CLAIM]], step, [200, {}]);
+  const work = async (run) => {
+    for (const page of [1, 2]) await run.step("page", () => page);
+  };
+  await client.worker({ onError: (error) => errors.push(error.message) }).everyStep(work).runOnce(0);
+  assert.match(errors[0], /Number the steps of a loop/);
+});
