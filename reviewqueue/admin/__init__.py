@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from reviewqueue.admin import configuration, effects, holds, runs, webhooks
+from reviewqueue.admin import configuration, effects, holds, notifications, runs, webhooks
 
-__all__ = ["configuration", "effects", "holds", "runs", "webhooks"]
+__all__ = ["configuration", "effects", "holds", "notifications", "runs", "webhooks"]
 
 admin.site.site_header = "Review Queue: Reconciliation"
 admin.site.site_title = "Review Queue"
