@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Protocol
 
-import apprise
 from django.core.mail import EmailMultiAlternatives, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
 
@@ -107,6 +106,8 @@ class ChatSender:
         return text is not None
 
     def send(self) -> SendResult:
+        import apprise  # takes a second, and processes that send no chat message need none of it
+
         room, address = apprise.Apprise(), os.environ.get(self._variable, "")
         if not address or not room.add(address):
             fault = "is not set" if not address else "is not an address that Apprise knows"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, dead_letters, expired, live_updates, notifications, read_views
+from reviewqueue.pages import agents, dead_letters, expired, live_updates, notifications, people, read_views
 from reviewqueue.pages.inbox import bulk_decisions
 from reviewqueue.pages.insights import insights_views
 from reviewqueue.pages.interrupt import action_views, decision_views, value_browser
@@ -39,6 +39,9 @@ urlpatterns = [
     path("insights", insights_views.insights, name="insights"),
     path("insights.csv", insights_views.insights_csv, name="insights-csv"),
     path("notifications", notifications.notifications, name="notifications"),
+    path("people", people.people, name="people"),
+    path("people/add", people.add_person, name="add-person"),
+    path("people/<slug:move>", people.change_person, name="change-person"),
     path("agents", agents.agents, name="agents"),
     path("agents/<slug:slug>/<slug:move>", agents.use_kill_switch, name="kill-switch"),
     path("runs", read_views.runs, name="runs"),

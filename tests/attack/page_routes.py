@@ -84,7 +84,7 @@ def a_page_world() -> PageWorld:
         expired=expired,
         signal=_a_dead_signal(wait.agent),
         message=_a_dead_message(wait),
-        notification=_a_dead_notification(people["reviewer"]),
+        notification=a_dead_notification(people["reviewer"]),
         people=people,
     )
 
@@ -107,7 +107,7 @@ def _a_dead_message(wait: Interrupt) -> Delivery:
     return Delivery.objects.create(public_id="dlv_1", endpoint=endpoint, event=event, type=event.type, **ended)
 
 
-def _a_dead_notification(person: User) -> NotificationMessage:
+def a_dead_notification(person: User) -> NotificationMessage:
     now = clock.now()
     ended = {"status": MessageStatus.DEAD, "give_up_at": now, "ended_at": now, "created_at": now}
     return NotificationMessage.objects.create(public_id="ntf_1", channel="mail", person=person, **ended)
@@ -229,6 +229,16 @@ PAGES: dict[str, Page] = {
     "insights": Page(lambda _: "/insights", ALL_READ),
     "insights.csv": Page(lambda _: "/insights.csv", ALL_READ),
     "notifications": Page(lambda _: "/notifications", ALL_READ, _with(**NOTIFICATION_SETTINGS), frozenset(SIGNED_IN)),
+    "people": Page(lambda _: "/people", dict.fromkeys(SIGNED_IN, 404) | {"operator": 200}),
+    "people/add": Page(
+        lambda _: "/people/add",
+        None,
+        _with(email="zoe@example.org", role="auditor", queue="engineering"),
+        frozenset({"operator"}),
+    ),
+    "people/<slug:move>": Page(
+        lambda _: "/people/disable", None, _with(person="zoe@example.org"), frozenset({"operator"})
+    ),
     "agents": Page(lambda _: "/agents", ALL_READ),
     "agents/<slug:slug>/<slug:move>": Page(
         lambda _: "/agents/purchase-requests/halt", None, _with(reason="look"), frozenset({"owner", "operator"})

@@ -13,7 +13,10 @@ from tests import builders
 from tests.notifications.notification_builders import derive, make_everything_due, send
 from tests.webhooks.receiver import receiver
 
-pytestmark = pytest.mark.django_db
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Apprise uses what a later Python removes
+]
 
 
 @pytest.fixture
