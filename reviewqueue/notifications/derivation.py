@@ -17,6 +17,7 @@ from django.db.models import Count, Exists, Min, OuterRef, QuerySet
 
 from ledger import clock
 from ledger.actors import person_actor
+from ledger.public_ids import derive_id
 from ledger.transactions import use_case
 from reviewqueue.models import ChatChannel, Notification, NotificationCursor, NotificationService
 from reviewqueue.notifications.kinds import KIND_OF_EVENT, OF_QUEUE, NotificationKind
@@ -146,7 +147,7 @@ def _halts(since: datetime) -> list[Notice]:
     return [
         Notice(
             kind=NotificationKind.HALTED,
-            key=f"halt:{halt.pk}",
+            key=derive_id("halt", halt.agent.slug, halt.halted_at.isoformat()),
             people=[one for one in owners_and_operators(halt.agent) if person_actor(one) != halt.halted_by],
             agent=halt.agent,
         )
