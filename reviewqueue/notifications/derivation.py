@@ -147,7 +147,7 @@ def _halts(since: datetime) -> list[Notice]:
     return [
         Notice(
             kind=NotificationKind.HALTED,
-            key=derive_id("halt", halt.agent.slug, halt.halted_at.isoformat()),
+            key=derive_id("hlt", halt.agent.slug, halt.halted_at.isoformat()),
             people=[one for one in owners_and_operators(halt.agent) if person_actor(one) != halt.halted_by],
             agent=halt.agent,
         )
