@@ -271,6 +271,7 @@ def people_and_their_roles(page: Page) -> None:
     page.goto("/people")
     page.get_by_role("button", name="Disable gone@example.org").click()
     page.get_by_role("button", name="Enable gone@example.org").wait_for()
+    page.goto("/people")
 
 
 def a_forgotten_password(page: Page) -> None:
