@@ -1,19 +1,30 @@
-"""Rows that belong to no run: API keys, worker heartbeats, drafts, actions on dead signals."""
+"""Rows that belong to no run: API keys, heartbeats, drafts, actions on dead signals, notifications, changes of people."""
 
 from __future__ import annotations
+
+from datetime import time
 
 from django.conf import settings
 from django.db import models
 
 from ledger.models import Effect
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
-from runs.models import Agent, Interrupt, Signal
+from runs.models import Agent, Interrupt, Queue, Run, Signal
 
 __all__ = [
     "ApiKey",
+    "ChatChannel",
     "Delivery",
     "DeliveryAttempt",
     "Heartbeat",
+    "Notification",
+    "NotificationAttempt",
+    "NotificationCursor",
+    "NotificationMessage",
+    "NotificationPreferences",
+    "NotificationService",
+    "PersonChange",
+    "QueueNotificationPreference",
     "SignalAct",
     "TypedAnswer",
     "UnknownOutcome",
@@ -112,3 +123,240 @@ class UnknownOutcome(Effect):
     class Meta:
         proxy = True
         verbose_name = "unknown outcome"
+
+
+class NotificationPreferences(models.Model):
+    """How one person wants to be notified. Without a row: mail at once, about everything."""
+
+    class Frequency(models.TextChoices):
+        AT_ONCE = "at_once", "At once"
+        HOURLY = "hourly", "Once an hour"
+        DAILY = "daily", "Once a day"
+
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="notification_preferences"
+    )
+    by_mail = models.BooleanField(default=True)
+    frequency = models.CharField(max_length=7, choices=Frequency.choices, default=Frequency.AT_ONCE)
+    daily_at = models.TimeField(default=time(8), help_text="of a daily digest, in the person's time zone")
+    quiet_from = models.TimeField(null=True, help_text="quiet hours begin; they can span midnight")
+    quiet_until = models.TimeField(null=True)
+    time_zone = models.CharField(max_length=60, blank=True, help_text="an IANA name; empty: UTC")
+    muted = models.JSONField(default=list, help_text="kinds of notifications that the person does not want")
+
+    def __str__(self) -> str:
+        return f"of {self.person_id}"
+
+
+class QueueNotificationPreference(models.Model):
+    """From which risk on a person is notified about the requests of one queue. Without a row: every request."""
+
+    class MinRisk(models.TextChoices):
+        LOW = "low", "Every request"
+        MEDIUM = "medium", "Medium and high risk"
+        HIGH = "high", "High risk only"
+        NONE = "none", "None"
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="+", db_index=False)
+    min_risk = models.CharField(max_length=6, choices=MinRisk.choices)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["person", "queue"], name="one_notification_preference_per_queue")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.min_risk} of {self.queue_id}"
+
+
+class ChatChannel(models.Model):
+    """A chat room or webhook that is notified about a queue. Its address contains secrets, so the row only names the
+    environment variable that contains it.
+    """
+
+    public_id = models.CharField(max_length=40, unique=True)
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="+")
+    variable = models.CharField(max_length=100, help_text="the environment variable that contains the Apprise URL")
+    min_risk = models.CharField(max_length=6, choices=QueueNotificationPreference.MinRisk.choices)
+    created_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["queue", "variable"],
+                condition=models.Q(removed_at__isnull=True),
+                name="one_chat_channel_per_variable_of_a_queue",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.variable} of {self.queue_id}"
+
+
+class NotificationCursor(models.Model):
+    """The last event of an agent's feed that notifications were derived from. Its lock orders these transactions."""
+
+    agent = models.OneToOneField(Agent, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    last_seq = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.agent_id}: {self.last_seq}"
+
+
+class NotificationService(models.Model):
+    """The state of a part that one worker at a time runs: sending ``mail`` and ``chat``, and ``rows``, which composes
+    messages and reads the rows without an event.
+    """
+
+    name = models.CharField(max_length=10, primary_key=True)
+    rest_until = models.DateTimeField(null=True, help_text="nothing is sent before: backoff, or a worker is sending")
+    failures = models.PositiveIntegerField(default=0, help_text="failures of the server in a row")
+    read_until = models.DateTimeField(null=True, help_text="of ``rows``: later rows were not read yet")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class MessageStatus(models.TextChoices):
+    """``due`` is open. The others are final, unless a person sends the message again.
+
+    ``void``: nothing of the message concerns its recipient any more.
+    """
+
+    DUE = "due"
+    SENT = "sent"
+    DEAD = "dead"
+    VOID = "void"
+
+
+#: Transition -> (allowed statuses before, status after).
+MESSAGE_MOVES: dict[str, tuple[frozenset[str], str]] = {
+    "postpone": (frozenset({MessageStatus.DUE}), MessageStatus.DUE),
+    "send": (frozenset({MessageStatus.DUE}), MessageStatus.SENT),
+    "give up": (frozenset({MessageStatus.DUE}), MessageStatus.DEAD),
+    "void": (frozenset({MessageStatus.DUE}), MessageStatus.VOID),
+    "resend": (frozenset({MessageStatus.DEAD}), MessageStatus.DUE),
+}
+
+
+class NotificationMessage(models.Model):
+    """One mail or chat message with the same message id in every attempt. Its text is rendered when it is sent."""
+
+    class Channel(models.TextChoices):
+        MAIL = "mail"
+        CHAT = "chat"
+
+    public_id = models.CharField(max_length=40, unique=True)
+    channel = models.CharField(max_length=4, choices=Channel.choices)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    chat = models.ForeignKey(ChatChannel, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    status = models.CharField(max_length=4, choices=MessageStatus.choices, default=MessageStatus.DUE)
+    attempt = models.PositiveIntegerField(default=0, help_text="number of attempts, counted before each one")
+    tries = models.PositiveIntegerField(default=0, help_text="attempts since it was created or sent again")
+    next_at = models.DateTimeField(null=True)
+    give_up_at = models.DateTimeField(help_text="a dead letter after this time")
+    trouble = models.CharField(max_length=300, blank=True, help_text="why the last attempt failed")
+    created_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(person__isnull=True) ^ models.Q(chat__isnull=True),
+                name="a_message_is_for_a_person_or_a_chat",
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["channel", "next_at", "id"],
+                condition=models.Q(status=MessageStatus.DUE),
+                name="notifications_due",
+            ),
+            models.Index(
+                fields=["status", "ended_at"],
+                condition=models.Q(ended_at__isnull=False),
+                name="notifications_that_ended",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.public_id
+
+
+class NotificationAttempt(models.Model):
+    """One attempt, stored before the call. Without an end, its worker died during the call."""
+
+    message = models.ForeignKey(NotificationMessage, on_delete=models.CASCADE, related_name="attempts", db_index=False)
+    number = models.PositiveIntegerField()
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    trouble = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["message", "number"], name="one_row_per_attempt_of_a_message")]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number}"
+
+
+class Notification(models.Model):
+    """One event for one recipient. It contains ids and numbers, never text of agents or people.
+
+    Without a message, it waits for a digest or for the end of quiet hours.
+    """
+
+    kind = models.CharField(max_length=20, help_text="reviewqueue.notifications.kinds")
+    key = models.CharField(max_length=120, help_text="of the event, so that each recipient gets it once")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    chat = models.ForeignKey(ChatChannel, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    interrupt = models.ForeignKey(Interrupt, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    details = models.JSONField(default=dict, help_text="numbers and names of queues and endpoints")
+    message = models.ForeignKey(NotificationMessage, on_delete=models.CASCADE, null=True, related_name="notifications")
+    in_digest = models.BooleanField(default=False, help_text="it shares a message with others of its recipient")
+    compose_at = models.DateTimeField(help_text="when its message is created")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["person", "key"],
+                condition=models.Q(person__isnull=False),
+                name="one_notification_of_an_event_per_person",
+            ),
+            models.UniqueConstraint(
+                fields=["chat", "key"],
+                condition=models.Q(chat__isnull=False),
+                name="one_notification_of_an_event_per_chat",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["compose_at", "id"],
+                condition=models.Q(message__isnull=True),
+                name="notifications_to_compose",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+
+class PersonChange(models.Model):
+    """A change of a person's account or roles, with the state before and after; append-only."""
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    actor = models.CharField(max_length=300)
+    action = models.CharField(max_length=20)
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["person", "id"], name="changes_of_a_person")]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.person_id}"

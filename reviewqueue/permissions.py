@@ -151,6 +151,12 @@ def _queues_of(groups: Any) -> QuerySet[Queue]:
     return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups) | Q(auditors__in=groups))
 
 
+def queues_decided_by(person: AbstractUser) -> QuerySet[Queue]:
+    """Return the queues in which the person is a reviewer or lead."""
+    groups = list(person.groups.values_list("pk", flat=True)) if person.is_active else []
+    return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
+
+
 def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
     """Return why this person cannot decide this interrupt, apart from claims; or ``None``.
 
@@ -244,11 +250,16 @@ def _is_member(person: AbstractUser, queue: Queue) -> bool:
 
 def who_can_decide(interrupt: Interrupt) -> list[str]:
     """Return the addresses of people who may decide this interrupt, at most 20."""
+    return list(people_who_can_decide(interrupt).values_list("username", flat=True)[:20])
+
+
+def people_who_can_decide(interrupt: Interrupt) -> QuerySet[AbstractUser]:
+    """Return the people who may decide this interrupt: its assignees, or else the queue's reviewers and leads."""
     able = _exclude_initiator(deciders_of(interrupt.queue), interrupt)
-    if interrupt.queue is not None and interrupt.assignees.exists():
-        assigned = _assignees_who_may_decide(interrupt)
-        able = assigned if assigned.exists() else able.filter(groups=interrupt.queue.leads_id)
-    return list(able.values_list("username", flat=True)[:20])
+    if interrupt.queue is None or not interrupt.assignees.exists():
+        return able
+    assigned = _assignees_who_may_decide(interrupt)
+    return assigned if assigned.exists() else able.filter(groups=interrupt.queue.leads_id)
 
 
 def _assignees_who_may_decide(interrupt: Interrupt) -> QuerySet[AbstractUser]:

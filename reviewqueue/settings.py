@@ -162,6 +162,7 @@ ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = True
 ACCOUNT_PREVENT_ENUMERATION = True
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # a stranger cannot make the server send mail to any address
 ACCOUNT_RATE_LIMITS = {
     # Wrong passwords, as `account_adapter` counts them. "key" is the client's address (IPv6: its /64) with the person.
     "login_failed": "5/5m/key,20/h/key",
@@ -170,6 +171,8 @@ ACCOUNT_RATE_LIMITS = {
     "login_failed_on_known_device": "10/5m/key,40/h/key",
     # Allauth's own limit per address would let one person in an office lock out the others.
     "login": None,
+    "reset_password": "20/m/ip,5/m/key",
+    "reset_password_from_key": "20/m/ip",
 }
 ACCOUNT_SESSION_REMEMBER = None  # the person chooses
 
@@ -253,8 +256,8 @@ Q_CLUSTER = {
     "name": "reviewqueue",
     "orm": "default",  # a task is a row of this database, committed or rolled back with its cause
     "cache": "process",
-    "workers": 2,
-    "queue_limit": 2,  # rows that stay in the local queue beyond `retry` would run twice
+    "workers": 4,  # a slow mail or chat server occupies at most one each
+    "queue_limit": 4,  # rows that stay in the local queue beyond `retry` would run twice
     "bulk": 1,
     "timeout": 60,
     "retry": 300,
@@ -317,6 +320,7 @@ LOGGING = {
         "django.request": {"filters": ["paths", "refusals"]},
         "django.server": {"handlers": [], "propagate": True},
         "httpcore": {"level": "WARNING"},  # at DEBUG it logs every header of a response
+        "apprise": {"level": "CRITICAL"},  # its warnings quote addresses, which contain secrets
         "django-q": {"level": "WARNING"},  # at INFO it logs every task twice
     },
 }

@@ -20,6 +20,7 @@ from django_q.tasks import async_task
 from ledger import clock
 from reviewqueue import drafts, permission_sweep
 from reviewqueue.models import Heartbeat
+from reviewqueue.notifications import derivation, messages, senders
 from reviewqueue.outbound import http_client
 from reviewqueue.serving.request_ids import new_id, using_id
 from reviewqueue.webhooks import deliveries, outbox, sender
@@ -38,9 +39,13 @@ SEARCHED_TASKS = 100  # newest tasks that are searched for a waiting one; beyond
 CHECK_SECONDS = 10  # a check can take 40: the last one still ends within the task timeout
 PUBLISH_SECONDS = 10
 DELIVERY_SECONDS = 20  # plus 10 for the last calls: well below the task timeout
+NOTIFICATION_SECONDS = 10  # to derive notifications
+SENDING_SECONDS = 20  # plus 15 for the last message
 SECONDS_BETWEEN_PERMISSION_SWEEPS = 15  # permission sweeps
+SECONDS_BETWEEN_ROW_READS = 15  # of halts and dead letters, for notifications
 _last_heartbeat = 0.0
 _last_permission_sweep = 0.0
+_last_row_read = 0.0
 
 
 def entry_point(task: Callable[P, T]) -> Callable[P, T]:
@@ -92,6 +97,15 @@ def enqueue_due_sweeps() -> None:
         _enqueue_once("reviewqueue.tasks.publish")
     if deliveries.anything_to_deliver():
         _enqueue_once("reviewqueue.tasks.deliver")
+    if derivation.any_event_to_read() or messages.anything_to_compose() or _is_row_read_due():
+        _enqueue_once("reviewqueue.tasks.notify")
+    for channel, task in SENDING_TASKS.items():
+        if messages.anything_to_send(channel):
+            _enqueue_once(task)
+
+
+#: One task per channel, so that a slow mail server does not delay chat messages.
+SENDING_TASKS = {"mail": "reviewqueue.tasks.send_mail", "chat": "reviewqueue.tasks.send_chat"}
 
 
 def _enqueue_once(task: str) -> None:
@@ -116,6 +130,15 @@ def _is_permission_sweep_due() -> bool:
     if time.monotonic() - _last_permission_sweep < SECONDS_BETWEEN_PERMISSION_SWEEPS:
         return False
     _last_permission_sweep = time.monotonic()
+    return True
+
+
+def _is_row_read_due() -> bool:
+    """Tell whether halts and dead letters are read again, for the notifications about them."""
+    global _last_row_read
+    if time.monotonic() - _last_row_read < SECONDS_BETWEEN_ROW_READS:
+        return False
+    _last_row_read = time.monotonic()
     return True
 
 
@@ -185,6 +208,30 @@ def deliver() -> None:
     deliveries.give_up_overdue(limit=SWEEP_LIMIT)
     deliveries.delete_old_deliveries(limit=SWEEP_LIMIT)
     sender.deliver_due_messages(seconds=DELIVERY_SECONDS)
+
+
+@entry_point
+def notify() -> None:
+    """Derive notifications from new events and rows, compose due messages, and delete old ones. It sends nothing."""
+    derivation.derive_notifications(seconds=NOTIFICATION_SECONDS)
+    derivation.read_halts_and_dead_letters()
+    messages.compose_messages()
+    messages.delete_old_messages(limit=SWEEP_LIMIT)
+    for channel, task in SENDING_TASKS.items():
+        if messages.anything_to_send(channel):
+            _enqueue_once(task)
+
+
+@entry_point
+def send_mail() -> None:
+    """Send due mail, if no other worker does."""
+    senders.send_due_messages("mail", seconds=SENDING_SECONDS)
+
+
+@entry_point
+def send_chat() -> None:
+    """Send due chat messages, if no other worker does."""
+    senders.send_due_messages("chat", seconds=SENDING_SECONDS)
 
 
 @entry_point

@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 from ledger import clock
 from ledger.models import Effect
 from ledger.states import EffectStatus
+from reviewqueue.models import MessageStatus, NotificationMessage
 from reviewqueue.operations import health
 from reviewqueue.queries.dead_letters import filter_dead_signals
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus
@@ -145,6 +146,9 @@ def _messages(now: datetime) -> Iterator[Metric]:
     open_ones = Delivery.objects.filter(status__in=[DeliveryStatus.DUE, DeliveryStatus.DEAD])
     text = "Webhook messages that are due, and dead letters."
     yield _gauge("reviewqueue_deliveries", text, open_ones, "status")
+    unsent = NotificationMessage.objects.filter(status__in=[MessageStatus.DUE, MessageStatus.DEAD])
+    text = "Notifications by mail and chat that are due, and dead letters."
+    yield _gauge("reviewqueue_notifications", text, unsent, "channel", "status")
     dead = filter_dead_signals(Signal.objects.all(), now=now).count()
     yield GaugeMetricFamily(
         "reviewqueue_signals_dead", "Signals that matched no request and that no lead has dismissed.", dead

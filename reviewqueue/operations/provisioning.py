@@ -13,12 +13,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser, Group
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email, validate_slug
 from django.db import transaction
 
+from ledger import clock
+from ledger.public_ids import new_id
+from reviewqueue.models import ChatChannel, PersonChange
+from reviewqueue.notifications.account_mail import create_account_notification
+from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.operations import kill_switch
 from reviewqueue.operations.api_keys import SCOPES, NewKey, create_agent_key, create_personal_token
 from reviewqueue.operations.installation import PROGRAM
@@ -36,6 +42,7 @@ STAFF_ROLES = {"owner", "operator"}
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
 MAX_QUORUM = 20
 MIN_EXPIRY, MAX_EXPIRY = timedelta(minutes=1), timedelta(days=3650)
+MAX_VARIABLE_LENGTH = 100
 ROLES = (*QUEUE_ROLES, "owner", "operator")
 
 #: The fields that a new version of a policy copies from the last one.
@@ -119,6 +126,7 @@ class AddedPerson:
     group: Group
     password: str | None
     token: str | None
+    is_invited: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,8 +196,13 @@ def set_effect_mode(agent: str, *, effects: str) -> Agent:
 
 
 @transaction.atomic
-def add_person(address: str, *, role: str, queue: str = "", agent: str = "") -> AddedPerson:
-    """Give a person a role, and create the person if the address is new."""
+def add_person(
+    address: str, *, role: str, queue: str = "", agent: str = "", invite: bool = False, actor: str = SYSTEM
+) -> AddedPerson:
+    """Give a person a role, and create the person if the address is new.
+
+    ``invite``: a new person gets a mail with a link to choose a password, instead of a password and a token.
+    """
     address = address.strip().lower()
     try:
         validate_email(address)
@@ -200,14 +213,41 @@ def add_person(address: str, *, role: str, queue: str = "", agent: str = "") -> 
     known = people.filter(username=address).first()
     if known is not None and known.groups.filter(pk=group.pk).exists():
         raise ProvisioningError(f"{address} has this role already.")
-    password = None if known else secrets.token_urlsafe(12)
+    if invite and not settings.EMAIL_HOST:
+        raise ProvisioningError("This installation sends no mail, because EMAIL_HOST is not set.")
+    before = {} if known is None else account_state(known)
+    password = None if known or invite else secrets.token_urlsafe(12)
     person = known or people.create_user(username=address, email=address, password=password)
     person.groups.add(group)
     if role in STAFF_ROLES and not person.is_staff:
         person.is_staff = True
         person.save(update_fields=["is_staff"])
-    token = None if known else create_personal_token(person, name="first token").text
-    return AddedPerson(person=person, group=group, password=password, token=token)
+    token = None if known or invite else create_personal_token(person, name="first token").text
+    record_change(person, actor=actor, action="role added" if known else "added", before=before)
+    if invite and known is None:
+        create_account_notification(person, NotificationKind.INVITED)
+    return AddedPerson(person=person, group=group, password=password, token=token, is_invited=invite and known is None)
+
+
+def account_state(person: AbstractUser) -> dict[str, Any]:
+    """Return what a record of a change shows: whether the account is active, and its groups."""
+    return {
+        "active": person.is_active,
+        "reconciliation": person.is_staff,
+        "groups": list(person.groups.order_by("name").values_list("name", flat=True)),
+    }
+
+
+def record_change(person: AbstractUser, *, actor: str, action: str, before: dict[str, Any]) -> None:
+    """Record a change of a person's account with the state before and after."""
+    PersonChange.objects.create(
+        person_id=person.pk,
+        actor=actor[:300],
+        action=action,
+        before=before,
+        after=account_state(person),
+        at=clock.now(),
+    )
 
 
 def _group_of_role(role: str, *, queue: str, agent: str) -> Group:
@@ -393,3 +433,27 @@ def _find_queue(name: str) -> Queue:
     if queue is None:
         raise ProvisioningError(f"There is no queue {name}. Add it first: {PROGRAM} add_queue")
     return queue
+
+
+@transaction.atomic
+def add_chat_channel(queue: str, *, variable: str, min_risk: str) -> ChatChannel:
+    """Notify a chat channel about a queue. Its Apprise URL is in the environment variable ``variable`` of the workers."""
+    if not _VARIABLE.fullmatch(variable) or len(variable) > MAX_VARIABLE_LENGTH:
+        raise ProvisioningError(f"{variable} is not the name of an environment variable, such as CHAT_ENGINEERING.")
+    of = _find_queue(queue)
+    if ChatChannel.objects.filter(queue=of, variable=variable, removed_at=None).exists():
+        raise ProvisioningError(f"Queue {queue} has the chat channel {variable} already.")
+    return ChatChannel.objects.create(
+        public_id=new_id("cht"), queue=of, variable=variable, min_risk=min_risk, created_at=clock.now()
+    )
+
+
+@transaction.atomic
+def remove_chat_channel(queue: str, *, variable: str) -> ChatChannel:
+    """Stop notifying a chat channel. Messages that are due are not sent."""
+    channel = ChatChannel.objects.filter(queue=_find_queue(queue), variable=variable, removed_at=None).first()
+    if channel is None:
+        raise ProvisioningError(f"Queue {queue} has no chat channel {variable}.")
+    channel.removed_at = clock.now()
+    channel.save(update_fields=["removed_at"])
+    return channel

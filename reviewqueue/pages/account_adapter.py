@@ -1,4 +1,4 @@
-"""Sign-in by e-mail address and password, with rate limits; an operator adds people with `manage.py add_person`.
+"""Sign-in by e-mail address and password, with rate limits, and password resets; an operator adds or invites people.
 
 Failed attempts are counted for each pair of client address and person, so that a stranger cannot lock a reviewer out. A
 count for the person alone slows down guesses from many addresses; a browser that has signed in before is exempt, because its
@@ -19,6 +19,8 @@ from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare, salted_hmac
 
+from reviewqueue.notifications.account_mail import create_account_notification
+from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.serving.client_address import client_network
 
 KNOWN_DEVICE = "known_device"
@@ -36,6 +38,10 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
     def is_ajax(self, request: HttpRequest) -> bool:
         """Return False: the JSON response of a form would contain its values, passwords too, and no page needs it."""
         return False
+
+    def send_password_reset_mail(self, user: AbstractUser, email: str, context: dict[str, Any]) -> None:
+        """Leave the mail to a task: the page answers as fast as for an unknown address, also without a mail server."""
+        create_account_notification(user, NotificationKind.RESET)
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Count an attempt before the password is compared; allauth subtracts a successful one again.

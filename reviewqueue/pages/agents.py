@@ -75,6 +75,7 @@ def agents(request: PageRequest) -> HttpResponse:
     context = {
         "section": "agents",
         "agents": shown,
+        "is_operator": permissions.is_operator(request.user),
         "every": kill_switch.ALL_AGENTS,
         "may_halt_all": len(shown) > 1 and permissions.why_not_halt(request.user, None) is None,
         "may_lift_all": sum(one.may_lift for one in shown) > 1,

@@ -1,4 +1,4 @@
-"""The pages of dead letters: signals without a matching request, and webhook messages whose retries are exhausted.
+"""The pages of dead letters: signals without a matching request, webhook messages and notifications that were given up.
 
 ``reviewqueue.queries.dead_letters`` selects the rows and checks permissions. Bodies of senders are rendered as inert text.
 """
@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from ledger import clock
 from ledger.errors import NotFound, Refusal
+from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON
@@ -23,6 +24,7 @@ from reviewqueue.queries.dead_letters import DeadLetterPage
 from runs.external_signals import signal_status
 
 MESSAGES = "messages"
+NOTIFICATIONS = "notifications"
 STATUS_MESSAGES: dict[str, str] = {
     "used": "The signal answered its request.",
     "kept": "The signal is kept for 7 more days. No request matches it now.",
@@ -33,44 +35,62 @@ _GONE = "This signal is no longer a dead letter: it was used, kept or dismissed 
 
 @require_safe
 def dead_letters(request: PageRequest) -> HttpResponse:
-    """List the signals, or with ``?of=messages`` the webhook messages."""
-    of_messages = request.GET.get("of") == MESSAGES
-    read = letters.list_dead_messages if of_messages else letters.list_dead_signals
-    found = read(request.user, after=request.GET.get("after", ""))
-    context = _context(found, of_messages=of_messages, is_continued="after" in request.GET)
+    """List the signals, with ``?of=messages`` the webhook messages, or with ``?of=notifications`` the notifications."""
+    asked = request.GET.get("of", "")
+    of = asked if asked in _READERS else ""
+    found = _READERS[of](request.user, after=request.GET.get("after", ""))
+    context = _context(found, of=of, is_continued="after" in request.GET)
+    if letters.may_see_notifications(request.user):
+        count = _count(found.notification_count)
+        context["lists"].append(("Notifications", _address(of=NOTIFICATIONS), count, of == NOTIFICATIONS))
     context |= {"may_keep": letters.may_keep_signal(request.user)}
     return render_page(request, "dead_letters/page.html", context)
 
 
-def _context(found: DeadLetterPage, *, of_messages: bool, is_continued: bool) -> dict[str, Any]:
-    of = {"of": MESSAGES} if of_messages else {}
+_READERS = {
+    "": letters.list_dead_signals,
+    MESSAGES: letters.list_dead_messages,
+    NOTIFICATIONS: letters.list_dead_notifications,
+}
+
+
+def _context(found: DeadLetterPage, *, of: str, is_continued: bool) -> dict[str, Any]:
+    named = {"of": of} if of else {}
+    is_empty = not (found.signals or found.messages or found.notifications)
     return {
         "section": "agents",
         "now": clock.now(),
         "found": found,
-        "of_messages": of_messages,
+        "of_messages": of == MESSAGES,
+        "notifications_shown": [
+            (message, sorted({NotificationKind(one.kind).label for one in message.notifications.all()}))
+            for message in found.notifications
+        ],
         "messages_shown": [(message, urlsplit(message.endpoint.url).hostname or "") for message in found.messages],
         "lists": [
-            ("Signals", _address(), _count(found.signal_count), not of_messages),
-            ("Webhook messages", _address(of=MESSAGES), _count(found.message_count), of_messages),
+            ("Signals", _address(), _count(found.signal_count), not of),
+            ("Webhook messages", _address(of=MESSAGES), _count(found.message_count), of == MESSAGES),
         ],
-        "empty": None if found.signals or found.messages else _empty_list(of_messages, is_continued=is_continued),
+        "empty": _empty_list(of, is_continued=is_continued) if is_empty else None,
         "is_continued": is_continued,
-        "first_url": _address(**of),
-        "next_url": _address(**of, after=found.next) if found.next else "",
+        "first_url": _address(**named),
+        "next_url": _address(**named, after=found.next) if found.next else "",
     }
 
 
-def _empty_list(of_messages: bool, *, is_continued: bool) -> EmptyState:
+def _empty_list(of: str, *, is_continued: bool) -> EmptyState:
     if is_continued:
         return EmptyState(
             picture="none-waiting",
             heading="End of the list",
             text="The entries of this page were used, sent or dismissed in the meantime.",
-            url=_address(**({"of": MESSAGES} if of_messages else {})),
+            url=_address(**({"of": of} if of else {})),
             button="Back to the start",
         )
-    if of_messages:
+    if of == NOTIFICATIONS:
+        text = "Mail and chat messages that could not be sent are listed here."
+        return EmptyState(picture="none-waiting", heading="No unsent notifications", text=text)
+    if of == MESSAGES:
         text = "Webhook messages of your agents whose retries are exhausted are listed here."
         return EmptyState(picture="none-waiting", heading="No undelivered messages", text=text)
     text = "Signals to your agents that match no request in time are listed here."
@@ -133,3 +153,12 @@ def send_again(request: PageRequest, delivery_id: str) -> HttpResponse:
     except Refusal as refusal:
         messages.error(request, refusal.detail)
     return redirect_page(request, _address(of=MESSAGES))
+
+
+@require_POST
+@not_found_if_invisible
+def resend_notification(request: PageRequest, message_id: str) -> HttpResponse:
+    """Send a notification again after it was given up."""
+    letters.resend_dead_notification(request.user, message_id)
+    messages.success(request, "The notification is sent again now, with the same message id.")
+    return redirect_page(request, _address(of=NOTIFICATIONS))

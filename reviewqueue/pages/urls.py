@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, dead_letters, expired, live_updates, read_views
+from reviewqueue.pages import agents, dead_letters, expired, live_updates, notifications, people, read_views
 from reviewqueue.pages.inbox import bulk_decisions
 from reviewqueue.pages.insights import insights_views
 from reviewqueue.pages.interrupt import action_views, decision_views, value_browser
@@ -32,6 +32,7 @@ urlpatterns = [
     path("decisions/<slug:decision_id>/values/<slug:part>", value_browser.of_decision, name="decision-value"),
     path("dead-letters", dead_letters.dead_letters, name="dead-letters"),
     path("dead-letters/messages/<slug:delivery_id>", dead_letters.send_again, name="send-again"),
+    path("dead-letters/notifications/<slug:message_id>", dead_letters.resend_notification, name="resend-notification"),
     path("dead-letters/<slug:signal_id>", dead_letters.signal, name="dead-letter"),
     path("dead-letters/<slug:signal_id>/body", value_browser.of_signal, name="signal-body"),
     path("dead-letters/<slug:signal_id>/<slug:verb>", dead_letters.perform_action, name="signal-action"),
@@ -39,6 +40,10 @@ urlpatterns = [
     path("expired/<slug:interrupt_id>/restart", expired.restart, name="restart-expired"),
     path("insights", insights_views.insights, name="insights"),
     path("insights.csv", insights_views.insights_csv, name="insights-csv"),
+    path("notifications", notifications.notifications, name="notifications"),
+    path("people", people.people, name="people"),
+    path("people/add", people.add_person, name="add-person"),
+    path("people/<slug:move>", people.change_person, name="change-person"),
     path("agents", agents.agents, name="agents"),
     path("agents/<slug:slug>/<slug:move>", agents.use_kill_switch, name="kill-switch"),
     path("runs", read_views.runs, name="runs"),

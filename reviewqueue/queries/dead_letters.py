@@ -1,7 +1,8 @@
-"""Dead letters: signals that no interrupt received in time, and webhook messages that no receiver accepted.
+"""Dead letters: signals that no interrupt received in time, webhook messages that no receiver accepted, and notifications
+that could not be sent.
 
-People see those of the agents that they own (``permissions.agents_of``). Every action records a person and a reason,
-and nothing is deleted.
+People see those of the agents that they own (``permissions.owned_agents``), and operators the notifications. Every action
+records a person and a reason, and nothing is deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ledger.actors import person_actor
 from ledger.errors import NotFound
 from ledger.transactions import use_case
 from reviewqueue import permissions
-from reviewqueue.models import SignalAct
+from reviewqueue.models import NotificationMessage, SignalAct
+from reviewqueue.notifications import messages as notification_messages
 from reviewqueue.queries.pagination import older_than
 from reviewqueue.webhooks.deliveries import is_dead_letter, resend_message
 from reviewqueue.webhooks.models import Delivery
@@ -48,12 +50,14 @@ class DeadSignal:
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetterPage:
-    """One page of one of the two lists, newest first, and the length of both. ``next`` continues it."""
+    """One page of one of the lists, newest first, and the length of all. ``next`` continues it."""
 
     signals: list[DeadSignal] = field(default_factory=list)
     messages: list[Delivery] = field(default_factory=list)
+    notifications: list[NotificationMessage] = field(default_factory=list)
     signal_count: int
     message_count: int
+    notification_count: int
     next: str
 
 
@@ -78,6 +82,7 @@ def list_dead_signals(person: AbstractUser, *, after: str = "") -> DeadLetterPag
         signals=shown,
         signal_count=_count(_dead_signals(person)),
         message_count=_count(_dead_messages(person)),
+        notification_count=_count(_dead_notifications(person)),
         next=found[PAGE_SIZE - 1].public_id if len(found) > PAGE_SIZE else "",
     )
 
@@ -89,6 +94,20 @@ def list_dead_messages(person: AbstractUser, *, after: str = "") -> DeadLetterPa
         messages=found[:PAGE_SIZE],
         signal_count=_count(_dead_signals(person)),
         message_count=_count(_dead_messages(person)),
+        notification_count=_count(_dead_notifications(person)),
+        next=found[PAGE_SIZE - 1].public_id if len(found) > PAGE_SIZE else "",
+    )
+
+
+def list_dead_notifications(person: AbstractUser, *, after: str = "") -> DeadLetterPage:
+    """Return one page of notifications that could not be sent."""
+    rows = _dead_notifications(person).select_related("person", "chat__queue").prefetch_related("notifications")
+    found = _page_after(rows, after)
+    return DeadLetterPage(
+        notifications=found[:PAGE_SIZE],
+        signal_count=_count(_dead_signals(person)),
+        message_count=_count(_dead_messages(person)),
+        notification_count=_count(_dead_notifications(person)),
         next=found[PAGE_SIZE - 1].public_id if len(found) > PAGE_SIZE else "",
     )
 
@@ -119,6 +138,11 @@ def filter_dead_signals(rows: QuerySet[Signal], *, now: datetime) -> QuerySet[Si
 def _dead_messages(person: AbstractUser) -> QuerySet[Delivery]:
     own = Delivery.objects.filter(endpoint__agent__in=permissions.owned_agents(person).values("pk"))
     return own.filter(is_dead_letter())
+
+
+def _dead_notifications(person: AbstractUser) -> QuerySet[NotificationMessage]:
+    rows = notification_messages.dead_messages()
+    return rows if permissions.is_operator(person) else rows.none()
 
 
 def _page_after(rows: QuerySet[Any], after: str) -> list[Any]:
@@ -193,3 +217,15 @@ def resend_dead_message(person: AbstractUser, delivery_id: str) -> Delivery:
     if not _dead_messages(person).filter(public_id=delivery_id).exists():
         raise NotFound
     return resend_message(agent=None, delivery_id=delivery_id, by=person_actor(person))
+
+
+def may_see_notifications(person: AbstractUser) -> bool:
+    """Tell whether the person may see notifications of others. Only operators may."""
+    return permissions.is_operator(person)
+
+
+def resend_dead_notification(person: AbstractUser, message_id: str) -> NotificationMessage:
+    """Send a notification that was given up once more. Raises ``NotFound``."""
+    if not _dead_notifications(person).filter(public_id=message_id).exists():
+        raise NotFound
+    return notification_messages.resend_message(message_id=message_id, by=person_actor(person))

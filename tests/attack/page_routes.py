@@ -15,6 +15,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from ledger import clock
 from ledger.models import Effect
+from reviewqueue.models import MessageStatus, NotificationMessage
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.external_signals import SignalRequest, receive_signal
 from runs.models import Agent, Decision, Event, Interrupt, Run, Signal
@@ -39,6 +40,7 @@ class PageWorld:
     expired: Interrupt
     signal: Signal
     message: Delivery
+    notification: NotificationMessage
     people: dict[str, User]
 
     def browser_of(self, kind: str) -> Client:
@@ -82,6 +84,7 @@ def a_page_world() -> PageWorld:
         expired=expired,
         signal=_a_dead_signal(wait.agent),
         message=_a_dead_message(wait),
+        notification=a_dead_notification(people["reviewer"]),
         people=people,
     )
 
@@ -102,6 +105,12 @@ def _a_dead_message(wait: Interrupt) -> Delivery:
     event = Event.objects.filter(run=wait.run).earliest("seq")
     ended = {"status": DeliveryStatus.DEAD, "give_up_at": now, "ended_at": now, "created_at": now, "body": "{}"}
     return Delivery.objects.create(public_id="dlv_1", endpoint=endpoint, event=event, type=event.type, **ended)
+
+
+def a_dead_notification(person: User) -> NotificationMessage:
+    now = clock.now()
+    ended = {"status": MessageStatus.DEAD, "give_up_at": now, "ended_at": now, "created_at": now}
+    return NotificationMessage.objects.create(public_id="ntf_1", channel="mail", person=person, **ended)
 
 
 def _an_effect(run: Run) -> Effect:
@@ -169,6 +178,9 @@ WHO_SEE = frozenset(SIGNED_IN) - {"stranger"}
 WHO_DECIDE = frozenset({"reviewer", "lead"})
 WHO_ANSWER = frozenset({"owner", "operator"})
 
+#: A form of the notification settings.
+NOTIFICATION_SETTINGS = {"frequency": "hourly", "daily_at": "08:00", "time_zone": "UTC", "by_mail": "1"}
+
 PAGES: dict[str, Page] = {
     "": Page(lambda _: "/", ALL_READ),
     "interrupts/<slug:interrupt_id>": Page(_wait(), SEES, _rejection, WHO_DECIDE),
@@ -197,6 +209,12 @@ PAGES: dict[str, Page] = {
     "dead-letters/messages/<slug:delivery_id>": Page(
         lambda world: f"/dead-letters/messages/{world.message.public_id}", None, _with(), WHO_ANSWER
     ),
+    "dead-letters/notifications/<slug:message_id>": Page(
+        lambda world: f"/dead-letters/notifications/{world.notification.public_id}",
+        None,
+        _with(),
+        frozenset({"operator"}),
+    ),
     "dead-letters/<slug:signal_id>": Page(
         lambda world: f"/dead-letters/{world.signal.public_id}",
         dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(WHO_ANSWER, 200),
@@ -217,6 +235,17 @@ PAGES: dict[str, Page] = {
     ),
     "insights": Page(lambda _: "/insights", ALL_READ),
     "insights.csv": Page(lambda _: "/insights.csv", ALL_READ),
+    "notifications": Page(lambda _: "/notifications", ALL_READ, _with(**NOTIFICATION_SETTINGS), frozenset(SIGNED_IN)),
+    "people": Page(lambda _: "/people", dict.fromkeys(SIGNED_IN, 404) | {"operator": 200}),
+    "people/add": Page(
+        lambda _: "/people/add",
+        None,
+        _with(email="zoe@example.org", role="auditor", queue="engineering"),
+        frozenset({"operator"}),
+    ),
+    "people/<slug:move>": Page(
+        lambda _: "/people/disable", None, _with(person="zoe@example.org"), frozenset({"operator"})
+    ),
     "agents": Page(lambda _: "/agents", ALL_READ),
     "agents/<slug:slug>/<slug:move>": Page(
         lambda _: "/agents/purchase-requests/halt", None, _with(reason="look"), frozenset({"owner", "operator"})
@@ -239,6 +268,12 @@ PAGES: dict[str, Page] = {
     "account/logout/": Page(lambda _: "/account/logout/", ALL_READ),
     "account/password/": Page(lambda _: "/account/password/", ALL_READ),
     "account/confirm/": Page(lambda _: "/account/confirm/", ALL_READ),
+    "account/password/reset/": Page(lambda _: "/account/password/reset/", ALL_READ, is_open=True),
+    "account/password/reset/done/": Page(lambda _: "/account/password/reset/done/", ALL_READ, is_open=True),
+    "account/^password/reset/key/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)/$": Page(
+        lambda _: "/account/password/reset/key/1-wrong/", ALL_READ, is_open=True
+    ),
+    "account/password/reset/key/done/": Page(lambda _: "/account/password/reset/key/done/", ALL_READ, is_open=True),
     "account/inactive/": Page(lambda _: "/account/inactive/", ALL_READ, is_open=True),
     "healthz": Page(lambda _: "/healthz", ALL_READ, is_open=True),
     "readyz": Page(lambda _: "/readyz", dict.fromkeys(SIGNED_IN, 503), is_open=True),

@@ -15,6 +15,7 @@ from reviewqueue.operations import kill_switch
 from runs.models import Decision, Run
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
+from tests.attack.page_routes import a_dead_notification
 from tests.browser.test_deciding import LINES
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
 from tests.pages import desk
@@ -249,6 +250,36 @@ def messages_given_up(page: Page) -> None:
     page.get_by_role("button", name="Send again").wait_for()
 
 
+def notifications_given_up(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    a_dead_notification(desk.lena())
+    page.goto("/dead-letters?of=notifications")
+    page.get_by_role("button", name="Send again").wait_for()
+
+
+def notification_settings_with_errors(page: Page) -> None:
+    page.goto("/notifications")
+    page.get_by_label("Quiet hours from").fill("20:00")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Nothing was saved.").wait_for()
+
+
+def people_and_their_roles(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    builders.a_reviewer("a-very-long-address-of-a-person." * 3 + "@example.org")
+    builders.a_reviewer("gone@example.org").groups.clear()
+    page.goto("/people")
+    page.get_by_role("button", name="Disable gone@example.org").click()
+    page.get_by_role("button", name="Enable gone@example.org").wait_for()
+    page.goto("/people")
+
+
+def a_forgotten_password(page: Page) -> None:
+    page.context.clear_cookies()
+    page.goto("/account/password/reset/")
+    page.get_by_role("button", name="Send me a link").wait_for()
+
+
 PAGES = [
     lists_and_alternatives_with_errors,
     an_amended_wait,
@@ -275,6 +306,10 @@ PAGES = [
     dead_letters,
     an_unmatched_signal,
     messages_given_up,
+    notifications_given_up,
+    notification_settings_with_errors,
+    people_and_their_roles,
+    a_forgotten_password,
     measures,
     no_measures,
 ]

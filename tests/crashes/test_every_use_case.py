@@ -28,7 +28,18 @@ from runs.models import Run
 from tests import figures
 from tests.crashes import database_states
 from tests.crashes.durable_writes import KillPoint, die, watched
-from tests.crashes.use_cases import VERBS, Act, Verb, checkpoint_files, effects, interrupts, runs, webhooks, workers
+from tests.crashes.use_cases import (
+    VERBS,
+    Act,
+    Verb,
+    checkpoint_files,
+    effects,
+    interrupts,
+    notifications,
+    runs,
+    webhooks,
+    workers,
+)
 from tests.races.invariants import breaches
 
 pytestmark = [
@@ -43,9 +54,23 @@ ROUNDS = 5 if LONG else 1
 #: Of the writes of one transaction beside its last, in the short form.
 OTHERS = 1
 CHANCE = random.Random(figures.SEED)
-TABLE = (runs, workers, interrupts, effects, checkpoint_files, webhooks)  # importing them writes the lines
+TABLE = (
+    runs,
+    workers,
+    interrupts,
+    effects,
+    checkpoint_files,
+    webhooks,
+    notifications,
+)  # importing them writes the lines
 
 Change = tuple[list[database_states.Row], list[database_states.Row]]
+
+
+@pytest.fixture(autouse=True)
+def mail_server(settings):
+    """Without a mail server, no notification is derived."""
+    settings.EMAIL_HOST = "mail.example.org"
 
 
 def test_every_use_case_has_a_scene():

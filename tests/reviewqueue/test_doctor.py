@@ -19,8 +19,8 @@ from django_q.models import OrmQ
 from ledger import clock
 from ledger.digests import digest
 from ledger.models import Effect
-from reviewqueue.models import Heartbeat
-from reviewqueue.operations import doctor, health
+from reviewqueue.models import Heartbeat, NotificationMessage, NotificationService
+from reviewqueue.operations import doctor, health, provisioning
 from reviewqueue.operations.doctor import checkpoint_files, history_integrity, row_consistency, workers
 from runs import file_storage
 from runs.event_feed import number_events
@@ -571,3 +571,26 @@ def test_the_doctor_changes_nothing():
     assert found()
     assert list(Run.objects.order_by("pk").values()) == before
     assert Event.objects.count() == events
+
+
+# --- notifications -----------------------------------------------------------------------------------------------------
+
+
+def test_notifications_that_were_given_up_are_noted_and_a_failing_server_is_wrong():
+    now = clock.now()
+    person = builders.a_reviewer()
+    kept = {"channel": "mail", "person": person, "give_up_at": now, "created_at": now}
+    NotificationMessage.objects.create(public_id="ntf_1", status="dead", ended_at=now, **kept)
+    NotificationMessage.objects.create(public_id="ntf_2", next_at=now, trouble="It is \x1b[31m down.", **kept)
+    NotificationService.objects.create(name="mail", failures=2)
+    assert any("1 mail was given up." in note for note in noted())
+    assert found() == []
+    NotificationService.objects.update(failures=3)
+    assert "\x1b" not in one("notifications: The mail server failed 3 times in a row. Due messages: 1.")
+
+
+def test_a_chat_channel_without_its_variable_is_noted(monkeypatch):
+    provisioning.add_chat_channel("engineering", variable="CHAT_ENGINEERING", min_risk="low")
+    assert any("CHAT_ENGINEERING" in note for note in noted())
+    monkeypatch.setenv("CHAT_ENGINEERING", "json://localhost")
+    assert not any("CHAT_ENGINEERING" in note for note in noted())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from django.db import connection
 
 from ledger.models import Effect
 from ledger.states import EffectStatus
+from reviewqueue.models import ChatChannel
 from reviewqueue.operations.doctor.findings import Finding
 from reviewqueue.operations.environment import IDLE_IN_TRANSACTION_SECONDS, IDLE_TIMEOUT
 from reviewqueue.operations.installation import PROGRAM
@@ -40,7 +42,17 @@ def unsafe_settings() -> Iterator[Finding]:
         yield Finding(check="settings", message=f"METRICS_TOKEN must have at least {MIN_TOKEN_LENGTH} characters.")
     yield from _pooled_connection()
     if not settings.EMAIL_HOST:
-        yield Finding(check="settings", message="EMAIL_HOST is not set, so mail goes to the log only.", is_wrong=False)
+        yield Finding(
+            check="settings", message="EMAIL_HOST is not set, so no person is notified by mail.", is_wrong=False
+        )
+
+
+def chat_channels() -> Iterator[Finding]:
+    """Find chat channels whose environment variable this process does not have."""
+    for chat in ChatChannel.objects.filter(removed_at=None).select_related("queue").order_by("pk"):
+        if not os.environ.get(chat.variable):
+            message = f"The chat channel of queue {chat.queue.slug} needs the environment variable {chat.variable}."
+            yield Finding(check="settings", message=message, is_wrong=False)
 
 
 def _pooled_connection() -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from django.db.models import Count, Min, Q, QuerySet
 from django_q.models import Failure
 
 from ledger import clock
+from reviewqueue.models import MessageStatus, NotificationMessage, NotificationService
 from reviewqueue.operations import health, rollback_detection
 from reviewqueue.operations.doctor.findings import Finding
 from reviewqueue.operations.installation import PROGRAM
@@ -27,6 +28,7 @@ CLOCKS_MAY_DIFFER = timedelta(seconds=2)
 TASKS_MAY_WAIT = timedelta(seconds=30)
 SWEEPS_MAY_TAKE = timedelta(seconds=60)
 WORKERS_MAY_TAKE = timedelta(hours=1)
+FAILURES_REPORTED = 3
 
 
 def workers() -> Iterator[Finding]:
@@ -95,6 +97,25 @@ def overdue() -> Iterator[Finding]:
         for broken in rows.filter(sweep_after__gt=now).order_by("pk"):
             message = f"{name} {broken.public_id} made a sweep fail and is deferred. The worker's log has the reason."
             yield Finding(check="sweeps", message=message)
+
+
+def notifications() -> Iterator[Finding]:
+    """Find notifications that were given up, and a mail or chat server that accepts none."""
+    for channel, label in (("mail", "mail"), ("chat", "chat message")):
+        of_channel = NotificationMessage.objects.filter(channel=channel)
+        dead = of_channel.filter(status=MessageStatus.DEAD).count()
+        if dead:
+            number = f"1 {label} was" if dead == 1 else f"{dead} {label}s were"
+            message = f"{number} given up. The page of dead letters shows why, and can send them again."
+            yield Finding(check="notifications", message=message, is_wrong=False)
+        state = NotificationService.objects.filter(name=channel, failures__gte=FAILURES_REPORTED).first()
+        due = of_channel.filter(status=MessageStatus.DUE)
+        if state is not None and due.exists():
+            last = due.exclude(trouble="").order_by("-next_at").values_list("trouble", flat=True).first() or ""
+            message = (
+                f"The {channel} server failed {state.failures} times in a row. Due messages: {due.count()}. {last}"
+            )
+            yield Finding(check="notifications", message=_escaped(message.strip()))
 
 
 def undelivered() -> Iterator[Finding]:

@@ -1,0 +1,172 @@
+"""People and their roles, changed by operators: invite, disable, enable, remove a role, send a password link.
+
+A role is a Django group, read at each request, so that a change applies at once. Every change is recorded with the state
+before and after (``PersonChange``). An operator cannot remove their own role, so one operator always stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractUser, Group
+from django.db import transaction
+from django.db.models import Q
+
+from ledger.actors import person_actor
+from ledger.errors import NotFound
+from reviewqueue import permissions
+from reviewqueue.models import PersonChange
+from reviewqueue.notifications.account_mail import create_account_notification
+from reviewqueue.notifications.kinds import NotificationKind
+from reviewqueue.operations.provisioning import (
+    QUEUE_ROLES,
+    AddedPerson,
+    ProvisioningError,
+    account_state,
+    add_person,
+    record_change,
+)
+from reviewqueue.permissions import OPERATORS
+from runs.models import Agent, Queue
+
+MAX_LISTED = 100
+MAX_CHANGES = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """One role of a person: its group, and what the group allows."""
+
+    group_pk: int
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedPerson:
+    """A person with their roles."""
+
+    person: AbstractUser
+    roles: list[Role]
+    last_seen: datetime | None
+
+
+def list_people(*, search: str = "") -> tuple[list[ListedPerson], bool]:
+    """Return up to ``MAX_LISTED`` people by address, and whether there are more."""
+    rows = get_user_model().objects.order_by("username").prefetch_related("groups")
+    if search:
+        rows = rows.filter(Q(username__icontains=search) | Q(groups__name__icontains=search)).distinct()
+    found, labels = list(rows[: MAX_LISTED + 1]), _labels()
+    listed = [
+        ListedPerson(
+            person=person,
+            roles=[
+                Role(group_pk=group.pk, label=label)
+                for group in person.groups.all()
+                for label in labels.get(group.pk, [])
+            ],
+            last_seen=person.last_login,
+        )
+        for person in found[:MAX_LISTED]
+    ]
+    return listed, len(found) > MAX_LISTED
+
+
+def recent_changes() -> list[PersonChange]:
+    """Return the newest changes of all people."""
+    return list(PersonChange.objects.select_related("person").order_by("-pk")[:MAX_CHANGES])
+
+
+def _labels() -> dict[int, list[str]]:
+    """Return what each group allows, such as "reviewer of purchasing"."""
+    labels: dict[int, list[str]] = {}
+    for queue in Queue.objects.order_by("slug"):
+        for role, column in QUEUE_ROLES.items():
+            labels.setdefault(getattr(queue, f"{column}_id"), []).append(f"{role} of {queue.slug}")
+    for agent in Agent.objects.order_by("slug"):
+        labels.setdefault(agent.owner_id, []).append(f"owner of {agent.slug}")
+    for group in Group.objects.filter(name=OPERATORS):
+        labels.setdefault(group.pk, []).append("operator")
+    return labels
+
+
+def _refuse_unless_operator(operator: AbstractUser) -> None:
+    if not permissions.is_operator(operator):
+        raise NotFound
+
+
+def add_or_invite(operator: AbstractUser, address: str, *, role: str, queue: str, agent: str) -> AddedPerson:
+    """Give a person a role. A new person is invited by mail. Raises ``NotFound``, ``ProvisioningError``."""
+    _refuse_unless_operator(operator)
+    is_known = get_user_model().objects.filter(username=address.strip().lower()).exists()
+    if not is_known and not settings.EMAIL_HOST:
+        raise ProvisioningError(
+            "This installation sends no mail, so a new person cannot be invited. manage.py add_person prints a password."
+        )
+    return add_person(address, role=role, queue=queue, agent=agent, invite=not is_known, actor=person_actor(operator))
+
+
+@transaction.atomic
+def set_active(operator: AbstractUser, address: str, *, active: bool) -> AbstractUser:
+    """Enable or disable an account. Sessions and tokens of a disabled person end at their next request."""
+    person = _lock(operator, address)
+    if person.is_active == active:
+        raise ProvisioningError(f"{address} is {'enabled' if active else 'disabled'} already.")
+    before = account_state(person)
+    if not active:
+        _refuse_oneself(operator, person)
+    person.is_active = active
+    person.save(update_fields=["is_active"])
+    record_change(person, actor=person_actor(operator), action="enabled" if active else "disabled", before=before)
+    return person
+
+
+@transaction.atomic
+def remove_role(operator: AbstractUser, address: str, *, group_pk: int) -> AbstractUser:
+    """Remove a person from a group. Without a role of an owner or operator, Reconciliation is closed to them too."""
+    person = _lock(operator, address)
+    group = person.groups.filter(pk=group_pk).first()
+    if group is None:
+        raise ProvisioningError(f"{address} does not have this role.")
+    before = account_state(person)
+    if group.name == OPERATORS:
+        _refuse_oneself(operator, person)
+    person.groups.remove(group)
+    is_staff = permissions.is_operator(person) or Agent.objects.filter(owner__in=person.groups.all()).exists()
+    if person.is_staff and not is_staff and not person.is_superuser:
+        person.is_staff = False
+        person.save(update_fields=["is_staff"])
+    record_change(person, actor=person_actor(operator), action="role removed", before=before)
+    return person
+
+
+@transaction.atomic
+def send_password_link(operator: AbstractUser, address: str) -> AbstractUser:
+    """Send a person a link to choose a new password. The present password stays valid until they use it."""
+    person = _lock(operator, address)
+    if not settings.EMAIL_HOST:
+        raise ProvisioningError("This installation sends no mail. Run: manage.py changepassword")
+    if not person.is_active:
+        raise ProvisioningError(f"{address} is disabled.")
+    create_account_notification(person, NotificationKind.RESET)
+    record_change(person, actor=person_actor(operator), action="password link", before=account_state(person))
+    return person
+
+
+def _lock(operator: AbstractUser, address: str) -> AbstractUser:
+    """Lock the group of operators, so that two operators cannot remove each other at once. Raises ``NotFound``."""
+    Group.objects.select_for_update(of=("self",), no_key=True).filter(name=OPERATORS).first()
+    _refuse_unless_operator(operator)
+    person = get_user_model().objects.filter(username=address).first()
+    if person is None:
+        raise NotFound
+    return person
+
+
+def _refuse_oneself(operator: AbstractUser, person: AbstractUser) -> None:
+    if person.pk == operator.pk:
+        raise ProvisioningError(
+            "You cannot disable yourself or remove your own role of operator. Another operator can."
+        )

@@ -1,0 +1,95 @@
+"""The page of people, for operators: invite, give and remove roles, disable, send a password link, and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from ledger.errors import NotFound
+from reviewqueue import permissions
+from reviewqueue.operations import people as accounts
+from reviewqueue.operations.provisioning import ROLES, ProvisioningError
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
+from runs.models import Agent, Queue
+
+MAX_SEARCH_LENGTH = 100
+
+
+@require_safe
+@not_found_if_invisible
+def people(request: PageRequest) -> HttpResponse:
+    """List people with their roles, and the newest changes."""
+    if not permissions.is_operator(request.user):
+        raise NotFound
+    search = request.GET.get("q", "").replace("\0", "")[:MAX_SEARCH_LENGTH].strip()
+    found, has_more = accounts.list_people(search=search)
+    context = {
+        "section": "people",
+        "people": found,
+        "has_more": has_more,
+        "search": search,
+        "changes": accounts.recent_changes(),
+        "roles": ROLES,
+        "queues": list(Queue.objects.order_by("slug").values_list("slug", flat=True)),
+        "agents": list(Agent.objects.order_by("slug").values_list("slug", flat=True)),
+        "sends_mail": bool(settings.EMAIL_HOST),
+    }
+    return render_page(request, "people/page.html", context)
+
+
+@require_POST
+@not_found_if_invisible
+def add_person(request: PageRequest) -> HttpResponse:
+    """Give a person a role; a new person is invited by mail."""
+    address, role = request.POST.get("email", "").strip().lower(), request.POST.get("role", "")
+    if not permissions.is_operator(request.user):
+        raise NotFound
+    if role not in ROLES or len(address) > 150 or "\0" in address:
+        messages.error(request, "Enter an e-mail address and choose a role. Nothing was changed.")
+        return redirect_page(request, reverse("people"))
+    of: dict[str, Any] = {"queue": request.POST.get("queue", ""), "agent": request.POST.get("agent", "")}
+    if role in ("owner", "operator"):
+        of["queue"] = ""
+    if role != "owner":
+        of["agent"] = ""
+    return _answer(
+        request,
+        lambda: accounts.add_or_invite(request.user, address, role=role, **of).is_invited,
+        lambda invited: f"{address} is invited." if invited else f"{address} has the role {role} now.",
+    )
+
+
+@require_POST
+@not_found_if_invisible
+def change_person(request: PageRequest, move: str) -> HttpResponse:
+    """Disable or enable a person, remove a role, or send a password link."""
+    address, group = request.POST.get("person", "")[:150].replace("\0", ""), request.POST.get("group", "")
+    moves: dict[str, tuple[Callable[[], object], str]] = {
+        "disable": (lambda: accounts.set_active(request.user, address, active=False), "is disabled"),
+        "enable": (lambda: accounts.set_active(request.user, address, active=True), "is enabled"),
+        "remove-role": (
+            lambda: accounts.remove_role(request.user, address, group_pk=int(group)),
+            "no longer has this role",
+        ),
+        "password-link": (lambda: accounts.send_password_link(request.user, address), "gets a link by mail"),
+    }
+    if move not in moves or (move == "remove-role" and not (group.isdecimal() and len(group) < 15)):
+        raise Http404
+    act, said = moves[move]
+    return _answer(request, act, lambda _: f"{address} {said}.")
+
+
+def _answer(request: PageRequest, act: Callable[[], Any], said: Callable[[Any], str]) -> HttpResponse:
+    try:
+        messages.success(request, said(act()))
+    except ProvisioningError as refused:
+        messages.error(request, f"{refused} Nothing was changed.")
+    search = request.POST.get("q", "")[:MAX_SEARCH_LENGTH]
+    return redirect_page(request, reverse("people") + (f"?{urlencode({'q': search})}" if search else ""))

@@ -1,0 +1,238 @@
+"""People and their accounts: invitations, roles, disabling, password links and the notification settings."""
+
+from __future__ import annotations
+
+import re
+from datetime import time
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import mail
+from django.core.management import call_command
+from django.test import Client
+
+from reviewqueue.models import Notification, NotificationPreferences, PersonChange, QueueNotificationPreference
+from reviewqueue.notifications import messages, senders
+from tests import builders
+
+pytestmark = pytest.mark.django_db
+
+GOOD = {"by_mail": "1", "frequency": "daily", "daily_at": "09:30", "time_zone": "Europe/Berlin", "kind": ["requested"]}
+
+
+@pytest.fixture(autouse=True)
+def mail_server(settings):
+    settings.EMAIL_HOST = "mail.example.org"
+
+
+@pytest.fixture
+def operator(client) -> User:
+    builders.a_queue()
+    person = builders.a_person("ops@example.org", "operators")
+    client.force_login(person)
+    return person
+
+
+def sent_link() -> str:
+    messages.compose_messages()
+    senders.send_due_messages("mail", seconds=20)
+    found = re.search(r"https?://[^/]+(/account/password/reset/key/\S+)", mail.outbox[-1].body)
+    assert found is not None
+    return found[1]
+
+
+def choose_password(browser: Client, link: str, password: str) -> None:
+    form = browser.get(link, follow=True)
+    address = form.redirect_chain[-1][0]
+    assert "Choose a password" in form.content.decode()
+    got = browser.post(address, {"password1": password, "password2": password}, follow=True)
+    assert "Your password is saved" in got.content.decode()
+
+
+def can_sign_in(address: str, password: str) -> bool:
+    got = Client().post("/account/login/", {"login": address, "password": password})
+    return got.status_code == 302
+
+
+# --- invitations and resets -----------------------------------------------------------------------------------------------
+
+
+def test_an_invited_person_chooses_a_password_and_signs_in(client, operator):
+    form = {"email": "New@example.org", "role": "reviewer", "queue": "engineering", "agent": ""}
+    assert "new@example.org is invited." in client.post("/people/add", form, follow=True).content.decode()
+    person = User.objects.get(username="new@example.org")
+    assert not person.has_usable_password()
+    link = sent_link()
+    assert mail.outbox[-1].to == ["new@example.org"]
+    choose_password(Client(), link, "a-long-enough-password-7")
+    assert can_sign_in("new@example.org", "a-long-enough-password-7")
+    assert "This link is not valid" in Client().get(link, follow=True).content.decode()
+    change = PersonChange.objects.get()
+    assert (change.action, change.actor, change.before) == ("added", "person:ops@example.org", {})
+    assert change.after["groups"] == ["engineering-reviewers"]
+
+
+def test_a_reset_sends_a_link_and_answers_the_same_for_an_unknown_address(client):
+    builders.a_reviewer("ana@example.org")
+    pages = [
+        re.sub('content="[^"]*"', "", client.post("/account/password/reset/", form, follow=True).content.decode())
+        for form in ({"email": "ana@example.org"}, {"email": "unknown@example.org"})
+    ]
+    assert pages[0] == pages[1]
+    assert Notification.objects.count() == 1
+    assert mail.outbox == [], "a task sends it"
+    choose_password(client, sent_link(), "another-long-password-8")
+    assert can_sign_in("ana@example.org", "another-long-password-8")
+    assert not can_sign_in("ana@example.org", "a-password-1")
+
+
+def test_a_disabled_person_gets_no_link(client):
+    builders.a_reviewer("ana@example.org")
+    User.objects.update(is_active=False)
+    client.post("/account/password/reset/", {"email": "ana@example.org"})
+    assert not Notification.objects.exists()
+
+
+def test_an_invitation_by_the_command_contains_no_password(capsys):
+    builders.a_queue()
+    call_command("add_person", "new@example.org", "--role", "lead", "--queue", "engineering", "--invite")
+    assert "An invitation is sent to new@example.org." in capsys.readouterr().out
+    sent_link()
+
+
+def test_without_a_mail_server_an_invitation_is_refused(client, operator, settings):
+    settings.EMAIL_HOST = ""
+    form = {"email": "new@example.org", "role": "operator"}
+    assert "sends no mail" in client.post("/people/add", form, follow=True).content.decode()
+    assert not User.objects.filter(username="new@example.org").exists()
+
+
+# --- administration -------------------------------------------------------------------------------------------------------
+
+
+def test_an_operator_disables_and_enables_a_person(client, operator):
+    ana = builders.a_reviewer("ana@example.org")
+    hers = Client()
+    hers.force_login(ana)
+    client.post("/people/disable", {"person": "ana@example.org"})
+    assert hers.get("/").status_code == 302
+    client.post("/people/enable", {"person": "ana@example.org"})
+    states = [(change.action, change.before["active"], change.after["active"]) for change in PersonChange.objects.all()]
+    assert states == [("disabled", True, False), ("enabled", False, True)]
+    page = client.get("/people").content.decode()
+    assert re.search(r"ops@example\.org[^,]*: enabled, ", page)
+
+
+def test_an_operator_removes_a_role_and_with_the_last_one_reconciliation(client, operator):
+    owner = builders.a_person("own@example.org", "agent-owners")
+    User.objects.filter(pk=owner.pk).update(is_staff=True)
+    builders.an_agent()
+    group = owner.groups.get()
+    client.post("/people/remove-role", {"person": "own@example.org", "group": group.pk})
+    owner.refresh_from_db()
+    assert (owner.groups.count(), owner.is_staff) == (0, False)
+    assert PersonChange.objects.get().before["groups"] == ["agent-owners"]
+
+
+@pytest.mark.parametrize("move", ["disable", "remove-role"])
+def test_operators_cannot_lock_themselves_out(client, operator, move):
+    form = {"person": "ops@example.org", "group": operator.groups.get().pk}
+    assert "Another operator can." in client.post(f"/people/{move}", form, follow=True).content.decode()
+    operator.refresh_from_db()
+    assert operator.is_active
+    assert operator.groups.exists()
+    assert not PersonChange.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("move", "form"),
+    [
+        ("disable", {"person": "unknown@example.org"}),
+        ("disable", {"person": "\0"}),
+        ("remove-role", {"person": "ops@example.org", "group": "x"}),
+        ("promote", {"person": "ops@example.org"}),
+    ],
+)
+def test_a_wrong_change_is_not_found(client, operator, move, form):
+    assert client.post(f"/people/{move}", form).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {},
+        {"email": "no address", "role": "operator"},
+        {"email": "a@example.org", "role": "emperor"},
+        {"email": "a@example.org", "role": "lead", "queue": "none"},
+        {"email": "a@example.org", "role": "owner", "agent": ""},
+        {"email": "a@example.org" + "x" * 200, "role": "operator"},
+    ],
+)
+def test_a_wrong_role_or_address_changes_nothing_and_is_explained(client, operator, form):
+    got = client.post("/people/add", form, follow=True).content.decode()
+    assert "Nothing was changed." in got
+    assert User.objects.count() == 1
+
+
+def test_a_search_lists_some_people_and_a_long_list_is_cut(client, operator, monkeypatch):
+    monkeypatch.setattr("reviewqueue.operations.people.MAX_LISTED", 2)
+    for name in ("ana", "ben", "cem"):
+        builders.a_reviewer(f"{name}@example.org")
+    assert "More people match." in client.get("/people").content.decode()
+    page = client.get("/people?q=ben").content.decode()
+    assert "ben@example.org" in page
+    assert "cem@example.org" not in page
+
+
+# --- notification settings ------------------------------------------------------------------------------------------------
+
+
+def test_a_person_changes_the_notification_settings(client):
+    ana = builders.a_reviewer("ana@example.org")
+    client.force_login(ana)
+    form = GOOD | {"quiet_from": "20:00", "quiet_until": "07:00", "queue-engineering": "high"}
+    assert "saved" in client.post("/notifications", form, follow=True).content.decode()
+    kept = NotificationPreferences.objects.get()
+    assert (kept.frequency, kept.daily_at, kept.time_zone) == ("daily", time(9, 30), "Europe/Berlin")
+    assert (kept.quiet_from, kept.quiet_until) == (time(20), time(7))
+    assert "requested" not in kept.muted
+    assert "reminded" in kept.muted
+    assert QueueNotificationPreference.objects.get().min_risk == "high"
+    page = client.get("/notifications").content.decode()
+    assert 'value="09:30"' in page
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"frequency": "never"},
+        {"daily_at": "25:00"},
+        {"daily_at": ""},
+        {"quiet_from": "20:00"},
+        {"quiet_from": "x", "quiet_until": "07:00"},
+        {"time_zone": "../../etc/passwd"},
+        {"time_zone": ""},
+        {"queue-engineering": "extreme"},
+    ],
+)
+def test_wrong_settings_are_shown_again_with_the_reason(client, wrong):
+    client.force_login(builders.a_reviewer("ana@example.org"))
+    got = client.post("/notifications", GOOD | wrong)
+    assert got.status_code == 422
+    assert "Nothing was saved." in got.content.decode()
+    assert not NotificationPreferences.objects.exists()
+
+
+def test_the_settings_of_a_queue_that_the_person_does_not_decide_cannot_be_set(client):
+    builders.a_queue("secret")
+    client.force_login(builders.a_reviewer("ana@example.org"))
+    client.post("/notifications", GOOD | {"queue-secret": "high"})
+    assert not QueueNotificationPreference.objects.filter(queue__slug="secret").exists()
+    assert "secret" not in client.get("/notifications").content.decode()
+
+
+def test_without_settings_the_form_suggests_the_zone_of_the_browser(client):
+    client.force_login(builders.a_reviewer("ana@example.org"))
+    client.cookies["zone"] = "Asia/Tokyo"
+    page = client.get("/notifications").content.decode()
+    assert '<option value="Asia/Tokyo" selected>' in page
