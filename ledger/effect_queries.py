@@ -92,6 +92,12 @@ def list_newest_effects(scope: str, *, limit: int, before: int | None = None) ->
     return list(found.annotate(**_IN_A_ROW).order_by("-id")[:limit])
 
 
+def list_calls_by_key(scope: str, keys: Collection[str]) -> list[tuple[str, str, Any]]:
+    """Return key, name and call of a run's effects with these keys; the call is ``None`` if it is too long, as above."""
+    found = Effect.objects.filter(scope=scope, key__in=keys)
+    return list(found.values_list("key", "name", null_if_longer("call", MAX_CHARACTERS_IN_LIST)))
+
+
 _IN_A_ROW: dict[str, Any] = {
     "row_call": null_if_longer("call", MAX_CHARACTERS_IN_LIST),
     "row_receipt": null_if_longer("receipt", MAX_CHARACTERS_IN_LIST),

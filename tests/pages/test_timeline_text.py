@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.utils.html import strip_tags
 
 from ledger import clock
 from reviewqueue.pages.runs.timeline_text import Entry, timeline_entries
 from reviewqueue.webhooks.event_types import TYPES
-from runs.models import Event
+from runs.models import Event, Interrupt, Run
+from tests import builders
+from tests.pages.desk import a_label
+from tests.runs.leased_run_builders import begin, report
 
 pytestmark = pytest.mark.django_db
 
@@ -38,3 +43,30 @@ def test_no_sentence_without_a_person_lacks_its_subject(event_type: str, actor: 
 
 def test_who_cancelled_a_run_cancelled_it():
     assert timeline_entry("run.cancelled", "person:olga@example.org").words == "cancelled the run"
+
+
+def entries_for(run: Run, reader: User) -> list[str]:
+    events = list(run.events.order_by("seq"))
+    waits = list(Interrupt.objects.filter(run=run))
+    entries = timeline_entries(events, reader=reader, waits=waits)
+    return [strip_tags(f"{entry.who} {entry.words} | {entry.sub}").strip() for entry in entries]
+
+
+def test_the_history_names_calls_by_the_sentence_of_their_label():
+    a_label("issue_order", "Order {count} hoists from {supplier}", agent="purchase-requests")
+    lena = builders.a_reviewer("lena@company.example")
+    call = {"name": "issue_order", "arguments": {"count": 2, "supplier": "S-17"}}
+    started = builders.a_running_run()
+    begin(started.run, key="e0", name="issue_order", arguments={"count": 2, "supplier": "S-22"})
+    report(started.run, "unknown", key="e0", error="no reply")
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(title="Hoists", proposal=call), started=started)
+    builders.decide(interrupt, lena)
+    entries = entries_for(started.run, lena)
+    for line in (
+        "An effect began: Order 2 hoists from S-22 | e0",
+        "An effect has an unknown outcome: Order 2 hoists from S-22 | e0",
+        "You approved: Order 2 hoists from S-17",
+    ):
+        assert any(entry.startswith(line) for entry in entries), (line, entries)
+    [asked] = [entry for entry in entries if "Sent a request" in entry]
+    assert asked.endswith(": Order 2 hoists from S-17 Hoists")

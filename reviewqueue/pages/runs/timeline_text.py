@@ -5,21 +5,26 @@ An event type without a text of its own is shown by its name, so that no event i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from ledger import effect_queries
+from ledger.exact_json import null_if_longer
 from reviewqueue.pages import code_labels
+from reviewqueue.pages.call_labels import describe_call_in_a_list, labels_of
+from reviewqueue.pages.request_headings import request_heading_for_row
 from reviewqueue.pages.runs.edit_summary import summarize_edit
 from reviewqueue.text import times
 from reviewqueue.text.hidden_characters import render_exact
 from runs.models import Comment, Decision, Event, Interrupt
+from runs.states import Kind
 
 LONG_PAUSE = timedelta(hours=1)
 UNREAD = frozenset({"incompatible", "unknown_checkpoint"})
@@ -37,6 +42,25 @@ _BY_A_PERSON = {
     "hold.lifted": "lifted a hold",
     "fact.waived": "waived a fact that could not be checked",
 }
+#: Events whose text names no request; with several requests the heading of theirs follows.
+_NAMES_NO_REQUEST = frozenset(
+    {
+        "interrupt.amended",
+        "interrupt.assigned",
+        "interrupt.claimed",
+        "interrupt.escalated",
+        "interrupt.expired",
+        "interrupt.extended",
+        "interrupt.released",
+        "interrupt.reminded",
+        "interrupt.unassigned",
+        "interrupt.withdrawn",
+        "decision.refused",
+        "decision.undone",
+        "vote.revoked",
+    }
+)
+LONGEST_CALL = 4_000  # characters of a call that the timeline reads
 _SYSTEM_ACTORS = {"system:expiry": "The policy’s default"}
 
 
@@ -72,12 +96,27 @@ class _Lookup:
     waits: dict[str, Interrupt]
     comments: dict[tuple[str, datetime], str]
     names: dict[str, str]
+    headings: dict[str, SafeString]
+    effects: dict[str, SafeString]
 
     def decision(self, event: Event) -> Decision | None:
         return self.decisions.get(str(event.refs.get("decision")))
 
     def wait(self, event: Event) -> Interrupt | None:
         return self.waits.get(str(event.refs.get("interrupt")))
+
+    def heading(self, event: Event) -> SafeString | str:
+        """Return the heading of the event's request: its call as a sentence, or the question."""
+        return self.headings.get(str(event.refs.get("interrupt")), "")
+
+    def effect(self, key: Any) -> SafeString:
+        """Return an effect as its call and its key."""
+        call = self.effects.get(str(key))
+        return format_html("{} {}", call, _key(key)) if call else _key(key)
+
+    def effect_list(self, keys: Iterable[Any]) -> SafeString:
+        """Return several effects, separated by semicolons."""
+        return format_html_join("; ", "{}", ((self.effect(key),) for key in keys))
 
     def name(self, address: str) -> str:
         return "You" if address == self.reader.get_username() else self.names.get(address, address)
@@ -106,13 +145,40 @@ def _read_lookup(events: Sequence[Event], *, reader: AbstractUser, waits: Iterab
     addresses = {event.actor.removeprefix("person:") for event in events if event.actor.startswith("person:")}
     addresses |= {str(event.refs["initiator"]) for event in events if event.refs.get("initiator")}
     people = get_user_model().objects.filter(username__in=addresses)
+    headings, effects = _read_calls(events, by_id)
     return _Lookup(
         reader=reader,
         decisions={decision.public_id: decision for decision in decisions},
         waits=by_id,
         comments=_comments_on(by_id, events),
         names={person.get_username(): person.get_full_name() or person.get_username() for person in people},
+        headings=headings,
+        effects=effects,
     )
+
+
+def _read_calls(
+    events: Sequence[Event], waits: Mapping[str, Interrupt]
+) -> tuple[dict[str, SafeString], dict[str, SafeString]]:
+    """Return the headings of the requests and the calls of the effects that the events name, by id and by key."""
+    ids = {str(event.refs["interrupt"]) for event in events if event.refs.get("interrupt")}
+    ids.update(str(wait) for event in events for wait in event.refs.get("interrupts") or ())
+    keys = {str(event.refs["effect"]) for event in events if event.refs.get("effect")}
+    keys.update(str(event.refs["subject"]) for event in events if event.refs.get("subject"))
+    keys.update(str(key) for event in events for key in event.refs.get("in_doubt") or ())
+    asked = [waits[wait] for wait in sorted(ids & waits.keys())]
+    rows = Interrupt.objects.filter(pk__in=[wait.pk for wait in asked if wait.kind == Kind.APPROVAL])
+    calls = dict(rows.values_list("pk", null_if_longer("proposal", LONGEST_CALL))) if asked else {}
+    effects = effect_queries.list_calls_by_key(events[0].run.public_id, keys) if keys else []
+    if not asked and not effects:
+        return {}, {}
+    agent_id = events[0].run.agent_id
+    labels = labels_of((agent_id, call) for call in [*calls.values(), *(call for _, _, call in effects)])
+    headings = {wait.public_id: request_heading_for_row(wait, calls.get(wait.pk), labels)[0] for wait in asked}
+    sentences = {
+        key: describe_call_in_a_list(name, call, labels, agent_id=agent_id).sentence for key, name, call in effects
+    }
+    return headings, sentences
 
 
 def _comments_on(waits: Iterable[str], events: Sequence[Event]) -> dict[tuple[str, datetime], str]:
@@ -137,6 +203,8 @@ def _entry(event: Event, lookup: _Lookup) -> Entry:
         # The text has a subject of its own: the actor follows below it.
         by = "you" if who == "You" else who
         who, sub = "", format_html("{}; by {}", sub, by) if sub else format_html("by {}", by)
+    if event.type in _NAMES_NO_REQUEST and len(lookup.headings) > 1 and lookup.heading(event):
+        sub = format_html("{}; {}", lookup.heading(event), sub) if sub else lookup.heading(event)
     return Entry(
         at=event.at,
         icon="person" if is_person and text.icon == "info" else text.icon,
@@ -168,9 +236,9 @@ def _suspended(event: Event, lookup: _Lookup) -> _Text:
     queues = [queue for wait, queue in zip(named, event.refs.get("queues", ()), strict=False) if wait in lookup.waits]
     queue_names = ", ".join(dict.fromkeys(code_labels.queue_title(str(queue)) for queue in queues if queue))
     words = f"Sent a request to {queue_names}; worker released" if queue_names else "Sent a request; worker released"
-    said = [format_html('<q class="said">{}</q>', render_exact(wait.title, one_line=True)) for wait in asked]
     again = "; asked again" if any(wait.renews_id for wait in asked) else ""
-    sub = format_html("checkpoint {}{} {}", event.refs.get("checkpoint"), again, mark_safe(" ".join(said)))  # noqa: S308  escaped
+    requests = format_html_join("; ", "{}{}", ((lookup.headings[wait.public_id], _title(wait)) for wait in asked))
+    sub = format_html("checkpoint {}{}{}{}", event.refs.get("checkpoint"), again, ": " if asked else "", requests)
     return _Text(words=words, sub=sub, icon="question")
 
 
@@ -183,7 +251,8 @@ def _answered(event: Event, lookup: _Lookup) -> _Text:
     said = format_html('<q class="said">{}</q>', render_exact(note[:300])) if note else ""
     edited = summarize_edit(decision, lookup.wait(event))
     sub = format_html("{} {}", edited, said) if edited else said
-    return _Text(words=format_html("{}{}", verdict, _what(lookup.wait(event))), sub=sub)
+    heading = lookup.heading(event)
+    return _Text(words=format_html("{}: {}", verdict, heading) if heading else verdict, sub=sub)
 
 
 def _counted(event: Event, lookup: _Lookup) -> _Text:
@@ -202,7 +271,8 @@ def _refused(event: Event, lookup: _Lookup) -> _Text:
 
 def _commented(event: Event, lookup: _Lookup) -> _Text:
     said = lookup.comments.get((str(event.refs.get("interrupt")), event.at))
-    words = format_html("wrote a comment{}", _what(lookup.wait(event)))
+    heading = lookup.heading(event)
+    words = format_html("wrote a comment on: {}", heading) if heading else "wrote a comment"
     return _Text(words=words, sub=render_exact(said[:300]) if said else "", icon="comment")
 
 
@@ -287,9 +357,7 @@ def _denied(event: Event, lookup: _Lookup) -> _Text:
 
 def _lost(event: Event, lookup: _Lookup) -> _Text:
     unknown = event.refs.get("in_doubt") or ()
-    sub = (
-        format_html("unknown outcome: {}", render_exact(", ".join(map(str, unknown)), one_line=True)) if unknown else ""
-    )
+    sub = format_html("unknown outcome: {}", lookup.effect_list(unknown)) if unknown else ""
     return _Text(
         words="The worker was lost", sub=sub or "the run continues from the last checkpoint", icon="alert", tone="warn"
     )
@@ -327,14 +395,19 @@ def _retagged(event: Event, lookup: _Lookup) -> _Text:
 def _held(event: Event, lookup: _Lookup) -> _Text:
     words = code_labels.HOLD_LABELS.get(str(event.refs.get("kind")), "The run is on hold")
     subject = str(event.refs.get("subject") or "")
-    return _Text(words=words, sub=render_exact(subject, one_line=True) if subject else "", icon="lock", tone="bad")
+    return _Text(words=words, sub=_subject(subject, lookup), icon="lock", tone="bad")
+
+
+def _subject(subject: str, lookup: _Lookup) -> SafeString | str:
+    """Return what a hold is about: an effect as its call, another subject as it is."""
+    if subject in lookup.effects:
+        return lookup.effect(subject)
+    return render_exact(subject, one_line=True) if subject else ""
 
 
 def _restored(event: Event, lookup: _Lookup) -> _Text:
     unknown = event.refs.get("in_doubt") or ()
-    sub = (
-        format_html("unknown outcome: {}", render_exact(", ".join(map(str, unknown)), one_line=True)) if unknown else ""
-    )
+    sub = format_html("unknown outcome: {}", lookup.effect_list(unknown)) if unknown else ""
     words = "A backup was restored; effects after the backup are unknown here"
     return _Text(words=words, sub=sub, icon="alert", tone="bad")
 
@@ -359,7 +432,9 @@ def _ended(event: Event, lookup: _Lookup) -> _Text:
 
 def _effect(words: str, icon: str, tone: str = "") -> Callable[[Event, _Lookup], _Text]:
     def text(event: Event, lookup: _Lookup) -> _Text:
-        return _Text(words=words, sub=_key(event.refs.get("effect")), icon=icon, tone=tone)
+        key = event.refs.get("effect")
+        call = lookup.effects.get(str(key))
+        return _Text(words=format_html("{}: {}", words, call) if call else words, sub=_key(key), icon=icon, tone=tone)
 
     return text
 
@@ -368,12 +443,11 @@ def _key(key: Any) -> SafeString:
     return format_html("<code>{}</code>", render_exact(str(key), one_line=True)) if key else mark_safe("")
 
 
-def _what(wait: Interrupt | None) -> SafeString:
-    return (
-        format_html(' <q class="said">{}</q>', render_exact(wait.title, one_line=True))
-        if wait is not None
-        else mark_safe("")
-    )
+def _title(wait: Interrupt) -> SafeString:
+    """Return the agent's title of an approval; the heading of another request contains it."""
+    if wait.kind != Kind.APPROVAL:
+        return mark_safe("")
+    return format_html(' <q class="said">{}</q>', render_exact(wait.title, one_line=True))
 
 
 def _acted(words: str, icon: str = "info", tone: str = "") -> Callable[[Event, _Lookup], _Text]:

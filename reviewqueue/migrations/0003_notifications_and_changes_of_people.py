@@ -19,7 +19,7 @@ def do_nothing(apps, schema_editor):
 class Migration(migrations.Migration):
     dependencies = [
         ("auth", "0012_alter_user_first_name_max_length"),
-        ("reviewqueue", "0001_tables"),
+        ("reviewqueue", "0002_versions_of_drafts"),
         ("runs", "0002_recorded_permissions_and_guards"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

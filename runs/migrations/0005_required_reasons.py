@@ -7,7 +7,7 @@ from ledger.append_only_triggers import GuardTable
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0002_recorded_permissions_and_guards"),
+        ("runs", "0004_indexes_for_long_lists"),
     ]
 
     operations = [
