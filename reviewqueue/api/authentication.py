@@ -106,22 +106,19 @@ def controller_of(request: Request) -> Caller:
     return caller
 
 
-def reconciler_of(request: Request) -> User:
-    """Return the staff member of a personal token, as the reconciliation admin requires. Raises ``NotPermitted``.
-
-    The use cases check that the person is an owner or an operator.
-    """
-    caller = caller_of(request)
-    if not isinstance(caller.person, User):
-        raise NotPermitted("This call needs a personal token: only a person can decide.")
-    if not (caller.person.is_active and caller.person.is_staff):
-        raise NotPermitted("Only owners and operators with access to the reconciliation admin can do this.")
-    return caller.person
-
-
 def person_of(request: Request) -> AbstractUser:
     """Return the person of a personal token. Raises ``NotPermitted``: no agent's key can decide."""
     caller = caller_of(request)
     if caller.person is None:
         raise NotPermitted("This call needs a personal token: only a person can decide.")
     return caller.person
+
+
+def check_reconciler(person: AbstractUser) -> User:
+    """Refuse a person without access to the reconciliation admin. Raises ``NotPermitted``.
+
+    The use cases check that the person is an owner or an operator.
+    """
+    if not (isinstance(person, User) and person.is_active and person.is_staff):
+        raise NotPermitted("Only owners and operators with access to the reconciliation admin can do this.")
+    return person

@@ -188,7 +188,7 @@ def test_an_interrupt_key_cannot_be_used_twice_in_one_suspend(worker):
     assert (reply.status, reply["errors"][0]["pointer"]) == (422, "/interrupts/1/key")
 
 
-def test_nobody_may_decide_what_another_reviewer_has_claimed(worker, ana):
+def test_a_reviewer_cannot_decide_what_another_reviewer_has_claimed(worker, ana):
     interrupt, _ = a_waiting_interrupt(worker)
     bob = a_reviewer_client(builders.a_reviewer("bob@example.org"))
     bob.post(f"interrupts/{interrupt}/claim")

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.models import Effect
 from reviewqueue import permissions
-from reviewqueue.api.authentication import reconciler_of
+from reviewqueue.api.authentication import check_reconciler, person_of
 from reviewqueue.api.openapi.operations import RECONCILER, Operation, describe
 from reviewqueue.api.responses.continuations import EffectResponse
 from reviewqueue.api.responses.runs import RunControlResponse
@@ -64,9 +64,10 @@ class ResolveEffectView(ApiView):
         )
     )
     def post(self, request: Request, run_id: str, key: str) -> Response:
-        person = reconciler_of(request)
+        caller = person_of(request)
         check_key(key)
         sent = validated(ResolveEffectRequest, body_of(request))
+        person = check_reconciler(caller)
         effect = _find_effect(person, run_id, key)
         stated = {"effect_id": effect.pk, "person": person, "reason": sent["reason"], "attempt": sent["attempt"]}
         if sent["resolution"] == REPEAT:
@@ -96,8 +97,9 @@ class LiftHoldView(ApiView):
         )
     )
     def post(self, request: Request, run_id: str) -> Response:
-        person = reconciler_of(request)
+        caller = person_of(request)
         sent = validated(LiftHoldRequest, body_of(request))
+        person = check_reconciler(caller)
         kind = HoldKind(sent["kind"])
         if kind in _LIFTED_ELSEWHERE:
             raise PayloadInvalid.at("/kind", _LIFTED_ELSEWHERE[kind])
@@ -129,8 +131,9 @@ class WaiveFactView(ApiView):
         )
     )
     def post(self, request: Request, run_id: str) -> Response:
-        person = reconciler_of(request)
+        caller = person_of(request)
         sent = validated(WaiveFactRequest, body_of(request))
+        person = check_reconciler(caller)
         if not permissions.visible_runs(person).filter(public_id=run_id).exists():
             raise NotFound
         run = reconcile_facts.waive_fact(
