@@ -19,10 +19,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from tests import own_processes
 from tests.running_server import RunningServer, running_server
 
 KILLED = -9
+PYTHON_CLIENT = settings.ROOT / "clients" / "python" / "src"
 #: Effects are of both kinds: one that needs an approval, and one that needs none.
 WORLD = [
     "add_queue purchasing --owner purchasing-leads",
@@ -117,7 +120,7 @@ def carry_out(world: World, command: list[str], key: str, kills: list[str | floa
             "RUN": key,
             "AS": as_,
             "KILL_AT": kill if isinstance(kill, str) else "",
-            "PYTHONPATH": "clients/python/src",
+            "PYTHONPATH": str(PYTHON_CLIENT),
         }
         agent = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
