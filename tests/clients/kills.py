@@ -148,10 +148,10 @@ def check(world: World, key: str, result: Any) -> None:
     [run] = world.server.call("GET", f"runs?key={key}", key=world.server.key)["runs"]
     assert run["status"] == "completed"
     effects = world.server.call("GET", f"runs/{run['id']}/effects", key=world.server.key)["effects"]
-    assert {it["key"]: (it["status"], it["attempt"]) for it in effects} == {
-        f"order:{key}": ("applied", len(order)),
-        f"mail:{key}": ("applied", len(mail)),
-    }, f"{key}: a call was made that no attempt covers"
+    assert {it["key"]: it["status"] for it in effects} == {f"order:{key}": "applied", f"mail:{key}": "applied"}
+    for effect in effects:  # an attempt that was killed before its call made none
+        made = len(calls[f"/effects/{effect['key']}"])
+        assert 1 <= made <= effect["attempt"], f"{key}: a call was made that no attempt covers"
 
 
 def kill_at_points(world: World, command: list[str], points: list[str], *, name: str) -> int:
