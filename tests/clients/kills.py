@@ -107,12 +107,14 @@ def approve_everything(server: RunningServer, finished: threading.Event) -> None
                 server.call("POST", f"interrupts/{waiting['id']}/decisions", {"state_version": 1, "verdict": "approve"})
 
 
-def carry_out(world: World, command: list[str], key: str, kills: list[str | float], *, as_: str = "script") -> Any:
-    """Run the agent until it ends by itself, and return its result.
+def carry_out(
+    world: World, command: list[str], key: str, kills: list[str | float], *, as_: str = "script"
+) -> tuple[Any, int]:
+    """Run the agent until it ends by itself. Returns its result, and how often it was killed.
 
     ``kills``: for each process, the point at which it kills itself, or the seconds after which it is killed.
     """
-    for kill in [*kills, ""]:
+    for hits, kill in enumerate([*kills, ""]):
         environment = world.server.environment | {
             "REVIEW_QUEUE": world.server.base,
             "REVIEW_QUEUE_KEY": world.server.key,
@@ -131,7 +133,7 @@ def carry_out(world: World, command: list[str], key: str, kills: list[str | floa
             assert isinstance(kill, float), f"{key} does not end: {error}"
         if agent.returncode == 0:
             assert not isinstance(kill, str) or kill == "", f"{key} never came to {kill}"
-            return json.loads(said)
+            return json.loads(said), hits
         assert agent.returncode == KILLED, f"{key}: {error}"
     raise AssertionError(f"{key} did not end")
 
@@ -159,7 +161,7 @@ def kill_at_points(world: World, command: list[str], points: list[str], *, name:
 
     def one(place: int, point: str) -> None:
         key = f"{name}-K-{place}"
-        check(world, key, carry_out(world, command, key, [point]))
+        check(world, key, carry_out(world, command, key, [point])[0])
 
     with ThreadPoolExecutor(len(points)) as pool:
         for done in [pool.submit(one, *it) for it in enumerate(points)]:
@@ -176,8 +178,9 @@ def kill_at_random(
 
     def one(place: int, delays: list[str | float]) -> None:
         key = f"{name}-R-{place}"
-        check(world, key, carry_out(world, command, key, delays, as_="worker" if place % 2 else "script"))
-        hits.append(len(delays))
+        result, killed = carry_out(world, command, key, delays, as_="worker" if place % 2 else "script")
+        check(world, key, result)
+        hits.append(killed)
 
     delays = [[dice.uniform(0.1, slowest) for _ in range(kills)] for _ in range(runs)]
     with ThreadPoolExecutor(8) as pool:
