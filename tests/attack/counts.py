@@ -27,6 +27,8 @@ def rows_of_everything() -> list[Any]:
         found += cursor.fetchall()
         cursor.execute("SELECT public_id, status, tries FROM reviewqueue_delivery ORDER BY id")
         found += cursor.fetchall()
+        cursor.execute("SELECT public_id, status, tries FROM reviewqueue_notificationmessage ORDER BY id")
+        found += cursor.fetchall()
         cursor.execute("SELECT public_id, used_by_id, keep_until, misfit FROM runs_signal ORDER BY id")
         found += cursor.fetchall()
         cursor.execute("SELECT id, status, state_version, claimed_until FROM runs_interrupt ORDER BY id")

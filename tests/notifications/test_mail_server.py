@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
 from collections import Counter
@@ -22,6 +23,8 @@ from tests.notifications.smtp_server import mail_server as started_server
 from tests.notifications.smtp_server import received
 
 pytestmark = pytest.mark.django_db
+
+log = logging.getLogger(__name__)
 
 
 @pytest.fixture
@@ -88,9 +91,9 @@ def test_no_mail_is_lost_when_the_server_is_killed(port, tmp_path):
 
 
 @pytest.mark.long
-def test_of_a_thousand_events_no_mail_is_lost_when_the_server_is_killed(port, tmp_path, record_property):
+def test_of_a_thousand_events_no_mail_is_lost_when_the_server_is_killed(port, tmp_path):
     duplicates = count_duplicates(port, tmp_path, number=1000, kills=10)
-    record_property("duplicates", duplicates)
+    log.info("1000 mails, 10 kills: 0 lost, %s twice", duplicates)
     assert duplicates <= 10, "only a mail under way at a kill is sent twice"
 
 

@@ -136,7 +136,7 @@ def test_a_scrape_costs_a_bounded_number_of_statements(client: Client, django_as
         waiting = builders.a_waiting_interrupt()
         Interrupt.objects.filter(pk=waiting.pk).update(queue=builders.a_queue(f"queue-{number}"))
     clock_statement = connection.vendor == "postgresql"  # SQLite's clock is the process's
-    with django_assert_max_num_queries(17 + clock_statement):
+    with django_assert_max_num_queries(18 + clock_statement):
         assert read(client)["waits_open", "queue-2"] == 1
 
 
