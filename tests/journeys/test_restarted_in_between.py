@@ -70,6 +70,7 @@ def test_a_form_opened_before_a_restart_counts_after_it_but_not_from_strangers(t
         form = {name: drawn[name] for name in FORM} | {"verdict": "approve", "act": "approve"}
         with started("web", environment=environment, log=log):
             eventually(lambda: answers(bo), within=90, log=log)
+            bo.cookies.set("next", "offered")  # the receipt, not the next request
             done = bo.post("/interrupts/int_copy1", data=form)
             assert (done.status_code, done.headers["Location"][:11]) == (302, "/decisions/")
             mine = {"csrfmiddlewaretoken": eve.cookies["csrftoken"]}
