@@ -326,7 +326,7 @@ class Builder:
             initial=initial,
             may_be_empty=place.required and required_empty and is_text,
             offers_empty=is_text and not (place.required and required_empty) and self.can_be_empty(schema),
-            is_long=kind == LINES and schema.get("maxLength", MANY_CHARACTERS) > SEVERAL_LINES_FROM,
+            is_long=kind == LINES and not self.as_given and _is_long(schema),
             input_type="date" if kind == DATE else "text",
             input_mode=field_help.INPUT_MODES.get(schema.get("format", ""), ""),
         )
@@ -407,6 +407,11 @@ def _needs_input(node: Node) -> bool:
     if isinstance(node, Group):
         return any(map(_needs_input, node.members.values()))
     return not isinstance(node, Rows) or any(_needs_input(row.node) for row in node.rows)
+
+
+def _is_long(schema: dict[str, Any]) -> bool:
+    """Return whether texts of several lines are expected."""
+    return "pattern" not in schema and schema.get("maxLength", MANY_CHARACTERS) > SEVERAL_LINES_FROM
 
 
 def _can_be_filled(node: Node) -> bool:
