@@ -17,7 +17,7 @@ from itertools import groupby
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from reviewqueue.text.joiners import shapes_letters
+from reviewqueue.text.joiners import is_visible_joiner
 from reviewqueue.text.mixed_scripts import mixed_script_positions, mixes_scripts
 
 # Letters, marks and symbols that are invisible although their category says otherwise (Unicode's
@@ -234,7 +234,7 @@ def _hides(text: str, at: int, *, after_mark: bool = False) -> str:
     char = text[at]
     kind = _kind(char)
     if kind == "hidden":
-        if shapes_letters(text, at):
+        if is_visible_joiner(text, at):
             return ""
         return "blank" if _is_part_of_a_sequence(text, at) else "hidden"
     if kind == "blank":

@@ -11,16 +11,16 @@ ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER = "\u200c", "\u200d"
 _VIRAMA = 9  # the combining class of the signs that join consonants
 
 
-def _letters_with(form: str) -> frozenset[str]:
+def _characters_with(form: str) -> frozenset[str]:
     """Return the letters of the Arabic script that have this presentation form: ``<initial>``, ``<final>``."""
     forms = (unicodedata.decomposition(chr(code)).split() for code in range(0xFB50, 0xFEFD))
     return frozenset(chr(int(parts[1], 16)) for parts in forms if len(parts) == 2 and parts[0] == form)
 
 
-_JOINS_NEXT, _JOINS_PREVIOUS = _letters_with("<initial>"), _letters_with("<final>")
+_JOINS_NEXT, _JOINS_PREVIOUS = _characters_with("<initial>"), _characters_with("<final>")
 
 
-def shapes_letters(text: str, at: int) -> bool:
+def is_visible_joiner(text: str, at: int) -> bool:
     """Return whether the character at ``at`` is a joiner that is visible by the shape of its letters."""
     char = text[at]
     if char not in (ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER):
