@@ -6,14 +6,16 @@ read. Lists are paged by their sort key and never by an offset, so that a decide
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 from django.utils.dateparse import parse_datetime
 
@@ -21,7 +23,7 @@ from ledger.exact_json import null_if_longer
 from reviewqueue import permissions
 from reviewqueue.permissions import read_scope
 from reviewqueue.queries import inbox_filters
-from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters, search
+from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters, find_named_keys, search
 from reviewqueue.queries.open_requests import (
     ENDED_ORDER,
     MAX_COUNTED_OPEN,
@@ -157,8 +159,8 @@ def filter_open(
         waits = filter_by_view(permissions.visible_interrupts(person), view, person, now=now)
         return apply_filters(waits, filters, order=get_sort_key(view))
     rows = Interrupt.objects.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else Interrupt.objects.all()
-    among = (seen or read_open_requests(person)).first_as_subquery(rows, filters=filters, limit=inbox_filters.SEARCHED)
-    return Interrupt.objects.none() if among is None else search(Interrupt.objects.filter(pk__in=among), filters)
+    open_requests = seen or read_open_requests(person)
+    return _search(rows, filters, partial(open_requests.first_as_subquery, filters=filters))
 
 
 def list_ended_keys(
@@ -197,12 +199,25 @@ def count_ended(
 def _search_ended(
     rows: QuerySet[Interrupt], scope: permissions.VisibleScope, statuses: Iterable[str], filters: InboxFilters
 ) -> QuerySet[Interrupt]:
-    branches = compile_branches(rows, interrupt_ranges(scope, statuses), ENDED_ORDER, inbox_filters.SEARCHED)
-    if not branches:
+    def first(rows: QuerySet[Interrupt], *, limit: int) -> RawSQL | None:
+        branches = compile_branches(rows, interrupt_ranges(scope, statuses), ENDED_ORDER, limit)
+        return keys_subquery(branches, ENDED_ORDER, limit) if branches else None
+
+    return _search(rows, filters, first)
+
+
+def _search(
+    rows: QuerySet[Interrupt], filters: InboxFilters, first: Callable[..., RawSQL | None]
+) -> QuerySet[Interrupt]:
+    """Search the first of the rows, and those that a term names. ``first`` returns the keys of visible rows."""
+    among = first(rows, limit=inbox_filters.SEARCHED)
+    if among is None:
         return Interrupt.objects.none()
-    return search(
-        Interrupt.objects.filter(pk__in=keys_subquery(branches, ENDED_ORDER, inbox_filters.SEARCHED)), filters
-    )
+    looked_at = Interrupt.objects.filter(pk__in=among)
+    if filters.terms and (keys := find_named_keys(filters.terms)):
+        named = Interrupt.objects.filter(pk__in=first(rows.filter(pk__in=keys), limit=inbox_filters.MAX_NAMED))
+        looked_at = Interrupt.objects.filter(pk__in=looked_at.values("pk").union(named.values("pk")))
+    return search(looked_at, filters)
 
 
 def list_selected_requests(person: AbstractUser, ids: list[str], *, now: datetime) -> list[InboxRow]:

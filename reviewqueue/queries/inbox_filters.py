@@ -1,7 +1,8 @@
 """Inbox filters: queue, reason, risk, agent and text search. Read-only.
 
 A filter only removes rows from those that ``permissions`` makes visible. Search terms are matched literally, without
-wildcards, and ignore case on both databases. Only the first rows of a list are searched, so that no search is slow.
+wildcards, and ignore case on both databases. A quoted term can contain spaces. Only the first rows of a list are searched,
+so that no search is slow; the id of a request, and the id and the key of a run, are found anywhere by their index.
 """
 
 from __future__ import annotations
@@ -11,18 +12,27 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection
-from django.db.models import Q, QuerySet, TextField, Value
-from django.db.models.functions import Cast, Concat, Substr
+from django.db.models import Func, Q, QuerySet, TextField, Value
+from django.db.models.functions import Cast, Coalesce, Substr
 
 from ledger import exact_json
-from runs.models import CallLabel, Interrupt
+from runs.models import Agent, CallLabel, Interrupt, Run
 
 SEARCHED = 10_000  # rows of a list, in its order
+#: Requests that search terms can name by an id or a key.
+MAX_NAMED = 200
 SEARCHED_OF_A_CALL = 4_000  # characters of a call that are searched
 MAX_TEXT_LENGTH = 100
 MAX_TERMS = 8
 MAX_LABELS = 500
+_TERM = re.compile(r'"([^"]*[^"\s][^"]*)"(?=\s|$)|(\S+)')
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+class _JoinedText(Func):
+    """Texts joined by spaces, none of them NULL. ``Concat`` nests its parts deeper than SQLite's parser can read."""
+
+    template, arg_joiner, output_field = "(%(expressions)s)", " || ' ' || ", TextField()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +53,7 @@ class InboxFilters:
     @property
     def terms(self) -> list[str]:
         """Return the search terms; all must match, in any order."""
-        return self.text.split()
+        return _split_terms(self.text)
 
     def but(self, **changed: str) -> InboxFilters:
         """Return these filters with some of them changed."""
@@ -61,11 +71,17 @@ def explain_invalid_search(text: str) -> str:
         return "it contains a character that cannot be stored"
     if len(text) > MAX_TEXT_LENGTH:
         return f"it is longer than {MAX_TEXT_LENGTH} characters"
-    return f"it has more than {MAX_TERMS} terms" if len(text.split()) > MAX_TERMS else ""
+    return f"it has more than {MAX_TERMS} terms" if len(_split_terms(text)) > MAX_TERMS else ""
+
+
+def _split_terms(text: str) -> list[str]:
+    return [quoted or term for quoted, term in _TERM.findall(text)]
 
 
 def apply_filters(waits: QuerySet[Interrupt], filters: InboxFilters, *, order: tuple[str, ...]) -> QuerySet[Interrupt]:
-    """Return the requests that pass. With search terms, only the first ``SEARCHED`` rows in ``order`` are searched."""
+    """Return the requests that pass. With search terms, only the first ``SEARCHED`` rows in ``order`` are searched, and
+    those that a term names by an id.
+    """
     named = {
         "queue__slug": filters.queue,
         "reason": filters.reason,
@@ -75,7 +91,9 @@ def apply_filters(waits: QuerySet[Interrupt], filters: InboxFilters, *, order: t
     waits = waits.filter(**{member: asked for member, asked in named.items() if asked})
     if not filters.terms:
         return waits
-    return search(Interrupt.objects.filter(pk__in=waits.order_by(*order)[:SEARCHED].values("pk")), filters)
+    first = Interrupt.objects.filter(pk__in=waits.order_by(*order)[:SEARCHED].values("pk")).values("pk")
+    named = waits.filter(pk__in=find_named_keys(filters.terms)).order_by().values("pk")
+    return search(Interrupt.objects.filter(pk__in=first.union(named)), filters)
 
 
 def search(looked_at: QuerySet[Interrupt], filters: InboxFilters) -> QuerySet[Interrupt]:
@@ -83,20 +101,38 @@ def search(looked_at: QuerySet[Interrupt], filters: InboxFilters) -> QuerySet[In
     if not filters.terms:
         return looked_at
     call = Substr(Cast("proposal", TextField()), 1, SEARCHED_OF_A_CALL)
-    members: list[Any] = ["title", "reason", "agent__slug", "queue__slug", call]
-    searched_text = Concat(*(part for member in members for part in (member, Value(" "))), output_field=TextField())
+    optional = (Coalesce("queue__slug", Value("")), Coalesce(call, Value("")))
+    searched_text = _JoinedText("title", "reason", "agent__slug", "key", "external_id", "run__key", *optional)
     found = looked_at.alias(call_text=call, searched_text=searched_text)
     labels = list(CallLabel.objects.values_list("agent", "name", "sentence")[:MAX_LABELS])
     for term in filters.terms:
-        found = found.filter(_contains("searched_text", term) | Q(public_id=term) | _has_label(labels, term))
+        is_named = Q(public_id=term) | Q(run__public_id=term)
+        found = found.filter(_contains("searched_text", term) | is_named | _has_label(labels, term))
     return found
 
 
+def find_named_keys(terms: list[str]) -> list[int]:
+    """Return the primary keys of requests that a term names: by their id, or by the id or the key of their run.
+
+    Each is a query of its own with an index: joined by OR, they would make PostgreSQL read every request. Permissions are
+    not checked.
+    """
+    by_key = Run.objects.filter(agent__in=Agent.objects.values("pk"), key__in=terms)
+    runs = (Run.objects.filter(public_id__in=terms), by_key)
+    found = [Interrupt.objects.filter(run__in=of.values("pk")).values_list("pk") for of in runs]
+    return [pk for (pk,) in Interrupt.objects.filter(public_id__in=terms).values_list("pk").union(*found)[:MAX_NAMED]]
+
+
 def _contains(member: str, term: str) -> Q:
-    """Return the filter for a term inside a text. SQLite's LIKE ignores case only for ASCII letters."""
-    if connection.vendor == "sqlite":
-        return Q(**{f"{member}__iregex": re.escape(term)})
-    return Q(**{f"{member}__icontains": term})
+    """Return the filter for a term inside a text. SQLite's LIKE ignores case only for ASCII letters.
+
+    A call is stored as JSON, in which a backslash and a quotation mark are escaped.
+    """
+    wanted = Q()
+    for text in dict.fromkeys([term, exact_json.dumps(term)[1:-1]]):
+        is_regex = connection.vendor == "sqlite"
+        wanted |= Q(**{f"{member}__iregex": re.escape(text)} if is_regex else {f"{member}__icontains": text})
+    return wanted
 
 
 def _has_label(labels: list[tuple[Any, ...]], term: str) -> Q:

@@ -2,7 +2,7 @@
 
 For all external text: values, argument names, keys, titles, file names, agents' text. Stored text is never changed. A raw
 control, bidirectional or zero-width character never reaches a page: a mark (`U+202E`) replaces it, from which a reader can
-recover the exact text.
+recover the exact text. The only exception is a zero-width joiner that is visible by the shape of its letters.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from itertools import groupby
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from reviewqueue.text.joiners import is_visible_joiner
 from reviewqueue.text.mixed_scripts import mixed_script_positions, mixes_scripts
 
 # Letters, marks and symbols that are invisible although their category says otherwise (Unicode's
@@ -233,6 +234,8 @@ def _hides(text: str, at: int, *, after_mark: bool = False) -> str:
     char = text[at]
     kind = _kind(char)
     if kind == "hidden":
+        if is_visible_joiner(text, at):
+            return ""
         return "blank" if _is_part_of_a_sequence(text, at) else "hidden"
     if kind == "blank":
         return "hidden" if _is_blank(text[max(0, at - 1) : at]) or _is_blank(text[at + 1 : at + 2]) else "blank"

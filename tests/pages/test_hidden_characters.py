@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,10 @@ from tests.pages.hostile import BLANKS, HIDDEN
 
 MARK = re.compile(r'<span class="seen(?: calm)?" title="[^"<>]*">([^<]*)</span>')
 RAW = re.compile("[\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\x00-\x08\x0b-\x1f\x7f-\x9f\u00a0\ud800-\udfff]")
+
+#: A joiner between letters that change their shape by it.
+VIRAMAS = "".join(char for char in map(chr, range(0x900, 0x12000)) if unicodedata.combining(char) == 9)
+VISIBLE_JOINER = re.compile(f"(?<=[\u0600-\u06ff])\u200c(?=[\u0600-\u06ff])|(?<=[{VIRAMAS}])[\u200c\u200d]")
 
 
 def read_back(markup: str) -> str:
@@ -67,8 +72,8 @@ def test_the_drawing_can_be_read_back_to_the_exact_text(text: str) -> None:
     for one_line in (False, True):
         markup = render_exact(text, one_line=one_line)
         assert read_back(markup) == text
-        assert not RAW.search(markup)
-    assert not RAW.search(mark_hidden_plain(text))
+        assert not RAW.search(VISIBLE_JOINER.sub("", markup))
+    assert not RAW.search(VISIBLE_JOINER.sub("", mark_hidden_plain(text)))
     render_exact(text).encode()
 
 
@@ -103,12 +108,32 @@ def test_blanks_in_front_behind_and_in_a_row_are_counted() -> None:
         "a\r\nb",
         "10 kΩ, 5 μm",
         "é é",
+        "می‌خواهم نامه‌ای بنویسم",
+        "क्‍ष, र्‍य, क्‌ष",
         "",
     ],
 )
 def test_ordinary_text_has_no_warning(text: str) -> None:
     assert not warnings_in(text)
     assert 'class="seen"' not in render_exact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pay\u200cpal",
+        "pay\u200dpal",
+        "\u0645\u06cc\u200c",  # at the end
+        "\u0645\u06cc\u200c pay",
+        "\u0632\u200c\u0645",  # zain never joins the next letter
+        "\u0645\u200d\u06cc",  # a joiner between letters that join without it
+        "\u0915\u200d\u0937",  # without a virama
+        "a\u094d\u200d",
+    ],
+)
+def test_a_joiner_that_changes_no_shape_is_hidden(text: str) -> None:
+    assert count_hidden(text) == 1
+    assert count_hidden(text.replace("\u200c", "\u200c\u200c").replace("\u200d", "\u200d\u200d")) == 2
 
 
 def test_combining_characters_in_excess_are_made_visible() -> None:

@@ -328,6 +328,50 @@ class TestFilters:
         ):
             assert shown_ids(client.get("/", {"q": text}).content.decode()) == [found.public_id], text
 
+    def test_the_search_finds_escaped_characters_quoted_texts_keys_and_ids(self):
+        person = desk.lena()
+        call = {
+            "name": "copy",
+            "arguments": {"from": "C:\\Users\\ana", "note": 'the "new" crane, 14 t', "of": "a/b\tc"},
+        }
+        started = builders.a_running_run(key="PR-4711")
+        wait = builders.a_wait(
+            "copy-files", title="Copy 14 files to the crane", proposal=call, external_id="tool_call_7"
+        )
+        interrupt = builders.a_waiting_interrupt(wait, started=started)
+        builders.a_waiting_interrupt(builders.a_wait(title="Move the crane by 14 m"))
+        client = desk.signed_in(person)
+        for text in (
+            "C:\\Users",
+            "c:\\users\\ANA",
+            'the "new" crane',
+            '"new"',
+            '"crane, 14"',
+            '"14 files"',
+            "a/b",
+            "pr-4711",
+            "copy-files",
+            "tool_call_7",
+            interrupt.public_id,
+            interrupt.run.public_id,
+        ):
+            assert shown_ids(client.get("/", {"q": text}).content.decode()) == [interrupt.public_id], text
+        assert shown_ids(client.get("/", {"q": '"files crane"'}).content.decode()) == []
+
+    def test_ids_are_found_beyond_the_searched_rows(self, monkeypatch):
+        monkeypatch.setattr(inbox_filters, "SEARCHED", 1)
+        client = desk.signed_in(desk.lena())
+        desk.a_refund(1, wish={"queue": "refunds", "risk": "high"})
+        started = builders.a_running_run(key="PR-4711")
+        interrupt = builders.a_waiting_interrupt(builders.a_wait(wish={"risk": "low"}), started=started)
+        for text in (interrupt.public_id, interrupt.run.public_id, "PR-4711"):
+            assert shown_ids(client.get("/", {"q": text}).content.decode()) == [interrupt.public_id], text
+        assert shown_ids(client.get("/", {"q": "hoist"}).content.decode()) == []
+        builders.a_queue("secrets")
+        secret = builders.a_waiting_interrupt(builders.a_wait(wish={"queue": "secrets"}))
+        for text in (secret.public_id, secret.run.public_id):
+            assert shown_ids(client.get("/", {"q": text}).content.decode()) == [], "only visible requests are found"
+
     @pytest.mark.parametrize("text", ["%", "_", "\\", ".", ".*", "(", "[", "a|b", "'", '"', "?", "-- "])
     def test_no_character_is_a_wildcard(self, text: str):
         person = desk.lena()

@@ -98,10 +98,23 @@ def test_hostile_texts_are_shown_as_text_everywhere():
 def test_hidden_characters_are_counted_and_shown():
     arguments = {"to": "billing@s-17-h\u043eists.example", "file": "offer\u202efdp.exe", "body": "".join(HIDDEN[:5])}
     html = page_of(desk.an_order(proposal={"name": "send_mail", "arguments": arguments}))
-    assert "This text can be misread" in html
+    assert "The call can be misread." in html
+    assert "title can be misread" not in html
     assert "U+202E" in happen(html)
     assert "U+043E" in happen(html)
     assert "\u202e" not in happen(html)
+
+
+def test_the_badge_of_hidden_characters_is_at_the_text_that_has_them():
+    lena, badge = desk.lena(), "1 hidden character</span>"
+    in_title = desk.an_order(title="Order\u202ethe hoist")
+    html = page_of(in_title, lena)
+    assert "The agent’s title can be misread." in html
+    assert "The call can be misread." not in html
+    assert badge not in html[html.index('<header class="head">') : html.index("</header>", html.index("<h1>"))]
+    row = desk.signed_in(lena).get("/").content.decode()
+    assert badge in row[row.index('<span class="from">') :]
+    assert badge not in row[row.index('<div class="ask">') : row.index('<span class="from">')]
 
 
 def test_facts_tell_then_now_and_what_a_change_does():

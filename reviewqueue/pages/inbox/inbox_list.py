@@ -182,7 +182,7 @@ def _row(row: inbox.InboxRow, labels: Labels, votes: Tally | None, *, reader: Ab
         is_in_title=amount is not None and label is not None and f"{{{amount.name}}}" in label.sentence,
         then=code_labels.deadline_outcome_short(it),
         changed_facts=row.changed_facts,
-        warnings=warnings_in([it.title, row.proposal]),
+        warnings=warnings_in(row.proposal if it.kind == Kind.APPROVAL else it.title),
         is_held=row.is_held,
         is_stuck=row.is_stuck,
         is_mine=is_mine,

@@ -105,6 +105,7 @@ def build_interrupt_context(
     heading, plain = request_heading(interrupt, labels)
     if call is not None and interrupt.kind == Kind.APPROVAL:
         heading = call.sentence
+    shown_call = None if proposal is None else {"name": proposal["name"], "arguments": _arguments(proposal, edited)}
     # The review of an edit shows the changes instead of the whole call.
     whole_call = reverse("call", args=[interrupt.public_id])
     rendered = None if call is None or edited is not None else render_arguments(call.arguments, more=whole_call)
@@ -118,7 +119,17 @@ def build_interrupt_context(
         "call": call,
         "call_digest": "" if call is None else digest({"name": call.name, "arguments": _arguments(proposal, edited)}),
         "proposed_digest": "" if proposal is None or edited is None else digest(_bare(proposal)),
-        "warnings": warnings_in([interrupt.title, interrupt.message, _bare(proposal), interrupt.evidence]),
+        "heading_warnings": warnings_in(shown_call if interrupt.kind == Kind.APPROVAL else interrupt.title),
+        "misread": [
+            (place, found)
+            for place, text in (
+                ("The call", shown_call),
+                ("The agent’s title", interrupt.title),
+                ("The agent’s message", interrupt.message),
+                ("The evidence", interrupt.evidence),
+            )
+            if (found := warnings_in(text))
+        ],
         "actions": _actions(screen, reader=reader, now=now),
         "previous_decisions": previous_decisions(interrupt, reader=reader),
         "facts": [_fact_row(fact) for fact in screen.facts],
