@@ -293,7 +293,7 @@ class _Text:
 class _Instance:
     """How some columns of a result become a model instance, with those that ``select_related`` joins.
 
-    The attributes are set at once. ``Model.__init__`` sets them one by one and sends two signals, to which nothing
+    The attributes are set at once. ``Model.__init__`` sets them one by one and sends two signals; no code
     listens here: that took as long as the statement.
     """
 

@@ -36,7 +36,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     texts: list[tuple[str, str]] = []
     if is_decision and not _is_signed_in_as_another(request):
         texts = [(name, text[:MAX_TEXT_LENGTH]) for name, text in drafts.entered_texts(request.POST)][:MAX_TEXTS]
-    context = {"typed": texts, "is_decision": is_decision, "back": _page_of(request)}
+    context = {"entered": texts, "is_decision": is_decision, "back": _page_of(request)}
     return render(request, "403_csrf.html", context, status=403)
 
 

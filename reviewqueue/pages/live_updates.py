@@ -55,12 +55,12 @@ def request_state(request: PageRequest, interrupt_id: str) -> HttpResponse:
     if interrupt is None:
         return _escalated_away(request, interrupt_id)
     now = clock.now()
-    stands = request_state_tag(interrupt, now=now)
-    if _had(request) == stands:
-        return _answer(HttpResponse(status=304), stands)
+    state = request_state_tag(interrupt, now=now)
+    if _had(request) == state:
+        return _answer(HttpResponse(status=304), state)
     moved = _moved(interrupt, request.GET.get("seen", ""), reader=request.user, now=now)
     context = {"moved": moved, "interrupt": interrupt, "now": now}
-    return _answer(render(request, "interrupt/_status_notice.html", context), stands)
+    return _answer(render(request, "interrupt/_status_notice.html", context), state)
 
 
 def _had(request: PageRequest) -> str:

@@ -44,5 +44,5 @@ def fields_label(interrupt: Interrupt) -> str:
 def _quoted(interrupt: Interrupt) -> tuple[SafeString, str]:
     """Only the agent's title distinguishes two questions; quotation marks set it apart from the server's text."""
     label = code_labels.request_label(interrupt.kind, interrupt.reason)
-    html = format_html('{}: <q class="said">{}</q>', label, render_exact(interrupt.title, one_line=True))
+    html = format_html('{}: <q class="stated">{}</q>', label, render_exact(interrupt.title, one_line=True))
     return html, f"{label}: “{mark_hidden_plain(interrupt.title)}”"

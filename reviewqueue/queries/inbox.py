@@ -23,7 +23,7 @@ from ledger.exact_json import null_if_longer
 from reviewqueue import permissions
 from reviewqueue.permissions import read_scope
 from reviewqueue.queries import inbox_filters
-from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters, find_named_keys, search
+from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters, named_keys, search
 from reviewqueue.queries.open_requests import (
     ENDED_ORDER,
     MAX_COUNTED_OPEN,
@@ -214,8 +214,9 @@ def _search(
     if among is None:
         return Interrupt.objects.none()
     looked_at = Interrupt.objects.filter(pk__in=among)
-    if filters.terms and (keys := find_named_keys(filters.terms)):
-        named = Interrupt.objects.filter(pk__in=first(rows.filter(pk__in=keys), limit=inbox_filters.MAX_NAMED))
+    if filters.terms:
+        also = first(rows.filter(pk__in=named_keys(filters.terms)), limit=inbox_filters.MAX_NAMED)
+        named = Interrupt.objects.none() if also is None else Interrupt.objects.filter(pk__in=also)
         looked_at = Interrupt.objects.filter(pk__in=looked_at.values("pk").union(named.values("pk")))
     return search(looked_at, filters)
 

@@ -92,8 +92,8 @@ def apply_filters(waits: QuerySet[Interrupt], filters: InboxFilters, *, order: t
     if not filters.terms:
         return waits
     first = Interrupt.objects.filter(pk__in=waits.order_by(*order)[:SEARCHED].values("pk")).values("pk")
-    named = waits.filter(pk__in=find_named_keys(filters.terms)).order_by().values("pk")
-    return search(Interrupt.objects.filter(pk__in=first.union(named)), filters)
+    found = waits.filter(pk__in=named_keys(filters.terms)).order_by().values("pk")
+    return search(Interrupt.objects.filter(pk__in=first.union(found)), filters)
 
 
 def search(looked_at: QuerySet[Interrupt], filters: InboxFilters) -> QuerySet[Interrupt]:
@@ -111,16 +111,16 @@ def search(looked_at: QuerySet[Interrupt], filters: InboxFilters) -> QuerySet[In
     return found
 
 
-def find_named_keys(terms: list[str]) -> list[int]:
-    """Return the primary keys of requests that a term names: by their id, or by the id or the key of their run.
+def named_keys(terms: list[str]) -> QuerySet[Any, Any]:
+    """Return a query of the primary keys of requests that a term names: by their id, or by the id or the key of their run.
 
     Each is a query of its own with an index: joined by OR, they would make PostgreSQL read every request. Permissions are
     not checked.
     """
     by_key = Run.objects.filter(agent__in=Agent.objects.values("pk"), key__in=terms)
     runs = (Run.objects.filter(public_id__in=terms), by_key)
-    found = [Interrupt.objects.filter(run__in=of.values("pk")).values_list("pk") for of in runs]
-    return [pk for (pk,) in Interrupt.objects.filter(public_id__in=terms).values_list("pk").union(*found)[:MAX_NAMED]]
+    found = [Interrupt.objects.filter(run__in=of.values("pk")).values("pk") for of in runs]
+    return Interrupt.objects.filter(public_id__in=terms).values("pk").union(*found)
 
 
 def _contains(member: str, term: str) -> Q:

@@ -12,6 +12,6 @@ register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def standing(context: Context, interrupt: Interrupt) -> str:
+def request_state(context: Context, interrupt: Interrupt) -> str:
     """Return the state of the request at render time, for the script that polls for changes."""
     return request_state_tag(interrupt, now=context["now"])

@@ -1,4 +1,4 @@
-"""Template tags for times: `{% time_left deadline %}`, `{% moment at %}`, `{{ duration|in_words }}`.
+"""Template tags for times: `{% time_left deadline %}`, `{% datetime at %}`, `{{ duration|duration_label }}`.
 
 "Now" is the context's `now`, which the view reads from the database's clock.
 """
@@ -35,8 +35,8 @@ def time_left(context: Context, deadline: datetime | None, now: datetime | None 
     )
 
 
-@register.simple_tag(takes_context=True)
-def moment(context: Context, at: datetime | None, short: bool = False, now: datetime | None = None) -> SafeString:
+@register.simple_tag(takes_context=True, name="datetime")
+def datetime_tag(context: Context, at: datetime | None, short: bool = False, now: datetime | None = None) -> SafeString:
     """Return the time in the reader's zone, or "never"; `short=True` for tables and timelines."""
     if at is None:
         return mark_safe('<span class="faint">never</span>')
@@ -56,7 +56,7 @@ def time_zone() -> str:
 
 
 @register.filter
-def in_words(duration: timedelta | int | float) -> str:
+def duration_label(duration: timedelta | int | float) -> str:
     """Return a duration, or a number of seconds, without line breaks: "1 h 05 min"."""
     return _on_one_line(duration if isinstance(duration, timedelta) else timedelta(seconds=duration))
 

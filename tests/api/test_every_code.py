@@ -151,7 +151,7 @@ def facts_unchecked(worker: Caller) -> Reply:
     return intend(worker, run, headers)
 
 
-def unknown_outcome(worker: Caller) -> Reply:
+def in_doubt(worker: Caller) -> Reply:
     run, lease = a_started_run(worker)
     intend(worker, run, {"Run_Lease": lease})
     return intend(worker, run, {"Run_Lease": lease})

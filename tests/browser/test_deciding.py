@@ -157,7 +157,7 @@ def test_row_16_a_comment_and_a_skip_with_its_reason_are_in_the_history(lenas: P
     lenas.get_by_role("button", name="Skip", exact=True).click()
     lenas.wait_for_url(f"**/interrupts/{second.public_id}")
     open_wait(lenas, first)
-    expect(lenas.locator(".late .story").last).to_contain_text("Skipped: I wait for S-22")
+    expect(lenas.locator(".late .timeline").last).to_contain_text("Skipped: I wait for S-22")
 
 
 def test_row_16_a_lead_hands_over_and_gives_more_time(lenas: Page):  # noqa: F811
@@ -166,7 +166,7 @@ def test_row_16_a_lead_hands_over_and_gives_more_time(lenas: Page):  # noqa: F81
     lenas.get_by_text("Extend the deadline").first.click()
     lenas.get_by_label("Later by").select_option("1 h")
     lenas.get_by_role("button", name="Extend the deadline").click()
-    expect(lenas.locator(".late .story").last).to_contain_text("extended the deadline")
+    expect(lenas.locator(".late .timeline").last).to_contain_text("extended the deadline")
     lenas.get_by_text("Assign").first.click()
     lenas.get_by_role("checkbox", name="Ines").check()
     lenas.get_by_role("button", name="Assign").click()
@@ -216,7 +216,7 @@ def test_row_20_an_open_receipt_drops_a_permit_that_was_revoked(lenas: Page):  #
     expect(lenas.locator("#permit")).to_contain_text("1 use, until")
     acts.undo_decision(responder=Decision.objects.get().by, interrupt_id=interrupt.public_id)
     expect(lenas.locator("#permit")).to_contain_text("void since")
-    expect(lenas.locator("#stands")).to_contain_text("undone")
+    expect(lenas.locator("#status")).to_contain_text("undone")
 
 
 def test_row_12_the_open_page_flips_at_zero(lenas: Page):  # noqa: F811

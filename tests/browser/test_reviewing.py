@@ -386,7 +386,7 @@ def test_row_7_hostile_text_is_inert_on_every_page(lenas: Page, live_server):
     for address in pages:
         lenas.goto(address)
         lenas.wait_for_load_state("networkidle")
-        words = lenas.locator(".fence blockquote, .call, .said, .sheet dd")
+        words = lenas.locator(".fence blockquote, .call, .stated, .sheet dd")
         for selector in ("a", "button", "form", "img", "script", "style", "iframe", "[hx-get]", "[hx-post]"):
             expect(words.locator(selector)).to_have_count(0)
         assert lenas.evaluate("[...document.querySelectorAll('main [style], main img, main script')].length") == 0

@@ -43,7 +43,7 @@ def test_row_9_the_effects_so_far_and_the_history_are_read_from_top_to_bottom(le
     lenas.get_by_role("button", name="Approve: ").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
     lenas.goto(f"/runs/{interrupt.run.public_id}")
-    story = [line.inner_text() for line in lenas.locator("ol.story > li").all()]
+    story = [line.inner_text() for line in lenas.locator("ol.timeline > li").all()]
     told = (
         "Run started for tomas",
         "An effect was applied",

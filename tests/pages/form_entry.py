@@ -22,7 +22,7 @@ from reviewqueue.pages.schema_forms import (
 )
 from reviewqueue.pages.schema_forms.fields import Group, Node, empty_name, kind_name, rows_name
 
-_MAX_LEVELS = 12  # lists inside one another, each of which needs one more press of "Add an entry"
+_MAX_LEVELS = 12  # nested lists; each level needs one more press of "Add an entry"
 
 
 class CannotEnter(Exception):

@@ -277,8 +277,8 @@ class TestAnswering:
         assert response.status_code == 422
         html = response.content.decode()
         assert "2 answers must be corrected" in html
-        assert 'value="2026/17"' in html
-        assert 'value="Lifting Test House East"' in html
+        assert ">\n2026/17</textarea>" in html
+        assert ">\nLifting Test House East</textarea>" in html
         assert "autofocus" in html
         assert not Decision.objects.exists()
 

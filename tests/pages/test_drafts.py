@@ -166,17 +166,18 @@ def test_a_chosen_verdict_without_input_is_called_a_choice(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form | {"message-reject": " "})
     html = page(client, interrupt)
-    assert "You chose “Reject” <time" in html
+    assert re.search(r"You chose “Reject”\s+<time", html)
     assert "Your draft" not in html
     form = desk.form_of(client, interrupt, verdict="edit")
     fields = re.findall(r'name="(arguments[^"]*)"[^>]*value="([^"]*)"', html)
+    fields += re.findall(r'<textarea[^>]*name="(arguments[^"]*)"[^>]*>\n([^<]*)</textarea>', html)
     save(client, interrupt, form | dict(fields))
-    assert "You chose “Edit and approve” <time" in page(client, interrupt)
+    assert re.search(r"You chose “Edit and approve”\s+<time", page(client, interrupt))
     save(client, interrupt, form | dict(fields) | {"arguments.quantity": "two"})
     assert "Your draft from <time" in page(client, interrupt)
 
 
-def test_a_question_left_untouched_shows_no_draft():
+def test_a_request_left_untouched_shows_no_draft():
     client, interrupt = desk.signed_in(desk.lena()), desk.a_question()
     form = desk.form_of(client, interrupt, verdict="answer")
     save(client, interrupt, form)
@@ -226,7 +227,7 @@ def test_the_reviewer_can_choose_the_text_of_the_older_tab(typing):
     assert "Written in the second tab" in page(client, interrupt)
 
 
-def test_a_tab_opened_with_the_newest_draft_continues_it_and_the_first_one_is_told(typing):
+def test_a_tab_opened_with_the_newest_draft_continues_it_and_the_first_one_is_refused(typing):
     client, _, interrupt, first = typing
     first = after_save(save(client, interrupt, first), first)
     second = open_tab(client, interrupt, "Too dear by 6 %, and late")

@@ -101,7 +101,7 @@ CONDITIONS: dict[str, tuple[Any, list[Any]]] = {
         {"type": "array", "items": {"type": "object"}, "if": {"minItems": 2}, "then": {"items": A}},
         [[{"na": "x"}, {"na": "y"}], [{"c": 1}]],
     ),
-    "entries of which one has more members": (
+    "entries with more members in one": (
         {"type": "array", "items": {"type": "object", "properties": {"c": TEXT}}, "contains": A},
         [[{"c": "y"}, {"c": "z", "na": "x"}]],
     ),
@@ -183,7 +183,7 @@ def test_arguments_of_a_tool_can_be_entered(tool: str) -> None:
     assert digest(left_alone.value) == digest(arguments)
 
 
-# --- drawn schemas ----------------------------------------------------------------------------------------------------
+# --- random schemas ---------------------------------------------------------------------------------------------------
 
 _texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"), min_size=1, max_size=6)
 _lines = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=6)
@@ -193,7 +193,7 @@ _names = st.sampled_from(["a", "b", "c", "d.e", "f g", ""])
 
 @st.composite
 def _leaves(draw: st.DrawFn) -> tuple[Any, Any]:
-    """Draw a schema without members, and a value for it."""
+    """Generate a schema without members, and a value for it."""
     kind = draw(
         st.sampled_from(["text", "number", "integer", "choice", "yes", "null", "constant", "any", "texts", "map"])
     )
@@ -218,7 +218,7 @@ def _leaves(draw: st.DrawFn) -> tuple[Any, Any]:
 
 @st.composite
 def _objects(draw: st.DrawFn, inner: st.SearchStrategy[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Draw the schema of an object whose members are named at the top, in a branch, or on a condition."""
+    """Generate the schema of an object whose members are named at the top, in a branch, or on a condition."""
     members = draw(st.dictionaries(_names, inner, max_size=3))
     named, value = {}, {}
     schema: dict[str, Any] = {"type": "object", "properties": named}
@@ -250,7 +250,7 @@ def _objects(draw: st.DrawFn, inner: st.SearchStrategy[tuple[Any, Any]]) -> tupl
 
 @st.composite
 def _lists(draw: st.DrawFn, inner: st.SearchStrategy[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Draw the schema of a tuple, or of a list of one kind."""
+    """Generate the schema of a tuple, or of a list of one kind."""
     drawn = draw(st.lists(inner, min_size=1, max_size=2))
     if draw(st.booleans()):
         return {"type": "array", "prefixItems": [one for one, _ in drawn], "items": False}, [
@@ -266,7 +266,7 @@ def _whole(inner: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchStrategy[tuple
     return _objects(inner) | _lists(inner) | nullable
 
 
-drawn_schemas = st.recursive(_leaves(), _whole, max_leaves=5)
+random_schemas = st.recursive(_leaves(), _whole, max_leaves=5)
 
 
 def is_accepted(schema: Any) -> bool:
@@ -279,8 +279,8 @@ def is_accepted(schema: Any) -> bool:
 
 @pytest.mark.slow
 @settings(max_examples=150)
-@given(drawn=drawn_schemas)
-def test_a_valid_value_of_a_drawn_schema_can_be_entered(drawn: tuple[Any, Any]) -> None:
+@given(drawn=random_schemas)
+def test_a_valid_value_of_a_random_schema_can_be_entered(drawn: tuple[Any, Any]) -> None:
     schema, value = drawn
     assume(is_accepted(schema) and validate(schema, value) == [])
     assert_arrives_equal(schema, value)

@@ -61,7 +61,7 @@ def test_a_title_is_made_from_the_stored_call_and_the_agents_title_is_quoted():
     desk.an_order(title="Routine, already approved by security")
     html = desk.signed_in(person).get("/").content.decode()
     assert titles(html) == ["Issue purchase order to S-17 for 184000.00 EUR"]
-    assert '<q class="said"><bdi class="exact">Routine, already approved by security</bdi></q>' in html
+    assert '<q class="stated"><bdi class="exact">Routine, already approved by security</bdi></q>' in html
     assert '<data class="num" value="184000.00">' in html
 
 

@@ -52,7 +52,7 @@ def test_what_will_happen_is_the_stored_call_whole_and_exact():
 
 def test_the_heading_is_ours_and_never_the_agents():
     html = page_of(desk.an_order(title="Approved by security"))
-    assert "Issue purchase order to" in re.search(r"<h1>(.*?)</h1>", html, re.DOTALL)[1]
+    assert "Issue purchase order to" in re.search(r"<h1[^>]*>(.*?)</h1>", html, re.DOTALL)[1]
     assert "Approved by security" not in re.search(r"<title>(.*?)</title>", html)[1]
     assert html.count("Approved by security") == 2  # in the frame of the agent's text, and quoted in the history
 
@@ -111,7 +111,7 @@ def test_the_badge_of_hidden_characters_is_at_the_text_that_has_them():
     html = page_of(in_title, lena)
     assert "The agent’s title can be misread." in html
     assert "The call can be misread." not in html
-    assert badge not in html[html.index('<header class="head">') : html.index("</header>", html.index("<h1>"))]
+    assert badge not in html[html.index('<header class="head">') : html.index("</header>", html.index("<h1"))]
     row = desk.signed_in(lena).get("/").content.decode()
     assert badge in row[row.index('<span class="from">') :]
     assert badge not in row[row.index('<div class="ask">') : row.index('<span class="from">')]
@@ -134,7 +134,7 @@ def test_time_left_and_the_deadline_action_are_shown():
     html = page_of(desk.an_order())
     assert "2 h 09 min" in html
     assert "then to Engineering leads" in html
-    ladder = html[html.index('class="ladder"') :]
+    ladder = html[html.index('class="levels"') :]
     assert "Without an answer the run ends as expired" in ladder
 
 
@@ -195,18 +195,18 @@ def test_the_heading_of_a_call_is_its_whole_sentence():
     desk.a_label("set_prices", "Set {count} prices in {shop}", agent="purchase-requests")
     call = {"name": "set_prices", "arguments": {"count": 1900, "shop": "North"}}
     html = page_of(builders.a_waiting_interrupt(builders.a_wait(proposal=call)))
-    heading = re.sub(r"<[^>]+>", "", html[html.index("<h1>") : html.index("</h1>")])
+    heading = re.sub(r"<[^>]+>", "", html[html.index("<h1") : html.index("</h1>")])
     assert heading == "Set 1900 prices in North"
     assert "<title>Set 1900 prices in North · Review queue</title>" in html
 
 
-def test_questions_are_told_apart_by_row_heading_and_tab_title():
+def test_requests_for_input_differ_by_row_heading_and_tab_title():
     lena = desk.lena()
     for title in ("Certificate for crane 14", "Certificate for crane 15\u202e", "Approve: <b>all</b>"):
         interrupt = desk.a_question(title=title)
         html = page_of(interrupt, lena)
-        quoted = f'Evidence is missing: <q class="said">{visible_line(title)}</q>'
-        assert html.split("<h1>")[1].startswith(quoted)
+        quoted = f'Evidence is missing: <q class="stated">{visible_line(title)}</q>'
+        assert re.split(r"<h1[^>]*>", html)[1].startswith(quoted)
         assert f"<title>Evidence is missing: “{escape(seen_plain(title))}” · Review queue</title>" in html
         assert quoted in desk.signed_in(lena).get("/").content.decode()
 

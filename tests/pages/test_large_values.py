@@ -188,7 +188,7 @@ def test_a_value_too_large_for_a_field_is_sent_as_it_is_and_not_rendered():
 def test_a_choice_of_thousands_is_a_text_field_and_still_validated():
     schema = {"type": "object", "properties": {"code": {"enum": [f"C{number}" for number in range(5_000)]}}}
     form = build_form(schema)
-    assert form.root.members["code"].widget == "line"
+    assert form.root.members["code"].widget == "lines"
     assert form.root.members["code"].rule == "one of 5,000 listed values"
     few = build_form({"type": "object", "properties": {"code": {"enum": ["a", "b"]}}})
     assert few.root.members["code"].widget == "choice"

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reviewqueue.middleware import activate_browser_time_zone
-from reviewqueue.templatetags.times import in_words, since
+from reviewqueue.templatetags.times import duration_label, since
 from reviewqueue.text import times
 
 NOW = datetime(2026, 11, 30, 13, 22, tzinfo=UTC)
@@ -101,12 +101,15 @@ def test_no_zone_name_can_break_a_page(name: str) -> None:
 
 
 def test_a_missing_time_is_never_and_a_missing_deadline_nothing() -> None:
-    template = Template("{% load times %}[{% moment at %}][{% time_left at %}]")
+    template = Template("{% load times %}[{% datetime at %}][{% time_left at %}]")
     assert template.render(Context({"at": None, "now": NOW})) == '[<span class="faint">never</span>][]'
 
 
 def test_on_pages_a_number_and_its_unit_stay_on_one_line():
-    assert in_words(timedelta(hours=3, minutes=12)) == "3\N{NO-BREAK SPACE}h\N{NO-BREAK SPACE}12\N{NO-BREAK SPACE}min"
+    assert (
+        duration_label(timedelta(hours=3, minutes=12))
+        == "3\N{NO-BREAK SPACE}h\N{NO-BREAK SPACE}12\N{NO-BREAK SPACE}min"
+    )
     assert since(NOW, NOW + timedelta(days=2)) == "2\N{NO-BREAK SPACE}d"
 
 

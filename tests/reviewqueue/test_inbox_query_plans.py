@@ -56,7 +56,7 @@ def plans(ask: Callable[[], Any], *, of: str) -> str:
 
 
 def groups_read(plan: str) -> list[str]:
-    """Return the lines that read the index of groups, each of which must begin at a group."""
+    """Return the lines that read the index of groups. Each must begin at a group."""
     return [line for line in plan.splitlines() if "open_waits_by_group" in line]
 
 

@@ -136,7 +136,7 @@ def build_interrupt_context(
         "evidence_budget": new_evidence_budget(),
         "effects": effect_rows(screen.effects, interrupt.agent, labels),
         "evidence": [split_evidence(entry) for entry in interrupt.evidence],
-        "story": timeline_entries(screen.events, reader=reader, waits=screen.waits)[::-1],
+        "timeline": timeline_entries(screen.events, reader=reader, waits=screen.waits)[::-1],
         "escalation_levels": code_labels.escalation_levels(interrupt),
         "deadline_action": code_labels.deadline_outcome_short(interrupt),
         "gauge": _gauge(interrupt, now=now),

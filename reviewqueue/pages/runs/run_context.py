@@ -160,7 +160,7 @@ def run_context(screen: RunDetails, *, reader: AbstractUser, now: datetime) -> d
         "unknown": screen.effect_counts.statuses.get("unknown", 0),
         "waits": waits[::-1],
         "holds": [(code_labels.HOLD_LABELS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
-        "story": timeline_entries(screen.events, reader=reader, waits=screen.named_waits),
+        "timeline": timeline_entries(screen.events, reader=reader, waits=screen.named_waits),
         "continuation_words": "" if continuation is None else _CONTINUATION_LABELS[continuation.status],
         "last_checkpoint": screen.checkpoints[0] if screen.checkpoints else None,
     }

@@ -106,7 +106,7 @@ class _Lookup:
         return self.waits.get(str(event.refs.get("interrupt")))
 
     def heading(self, event: Event) -> SafeString | str:
-        """Return the heading of the event's request: its call as a sentence, or the question."""
+        """Return the heading of the event's request: its call as a sentence, or its quoted title."""
         return self.headings.get(str(event.refs.get("interrupt")), "")
 
     def effect(self, key: Any) -> SafeString:
@@ -248,7 +248,7 @@ def _answered(event: Event, lookup: _Lookup) -> _Text:
     note = decision.message if decision is not None else ""
     if event.actor == "system:signal":
         return _Text(words="The expected signal arrived", sub=_key(event.refs.get("signal")), icon="check")
-    said = format_html('<q class="said">{}</q>', render_exact(note[:300])) if note else ""
+    said = format_html('<q class="stated">{}</q>', render_exact(note[:300])) if note else ""
     edited = summarize_edit(decision, lookup.wait(event))
     sub = format_html("{} {}", edited, said) if edited else said
     heading = lookup.heading(event)
@@ -447,7 +447,7 @@ def _title(wait: Interrupt) -> SafeString:
     """Return the agent's title of an approval; the heading of another request contains it."""
     if wait.kind != Kind.APPROVAL:
         return mark_safe("")
-    return format_html(' <q class="said">{}</q>', render_exact(wait.title, one_line=True))
+    return format_html(' <q class="stated">{}</q>', render_exact(wait.title, one_line=True))
 
 
 def _acted(words: str, icon: str = "info", tone: str = "") -> Callable[[Event, _Lookup], _Text]:

@@ -19,6 +19,7 @@ from reviewqueue.pages.schema_forms.fields import (
     INTEGER,
     JSON,
     LINE,
+    LINES,
     LIST,
     NUMBER,
     UNCHANGEABLE,
@@ -102,7 +103,7 @@ def remark(schema: Any, proposed: Any, initial: Any) -> str:
 
 def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
     """Return what a field requires beyond its type, such as "at least 1, at most 5"."""
-    if isinstance(schema, dict) and "enum" in schema and widget in (LINE, NUMBER):
+    if isinstance(schema, dict) and "enum" in schema and widget in (LINE, LINES, NUMBER):
         return f"one of {len(schema['enum']):,} listed values"
     if widget == JSON:
         return f"JSON, because {why_json or ANYTHING}"
