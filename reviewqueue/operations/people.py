@@ -21,6 +21,7 @@ from reviewqueue import permissions
 from reviewqueue.models import PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.provisioning import (
     QUEUE_ROLES,
     AddedPerson,
@@ -103,7 +104,8 @@ def add_or_invite(operator: AbstractUser, address: str, *, role: str, queue: str
     is_known = get_user_model().objects.filter(username=address.strip().lower()).exists()
     if not is_known and not settings.EMAIL_HOST:
         raise ProvisioningError(
-            "This installation sends no mail, so a new person cannot be invited. manage.py add_person prints a password."
+            "This installation sends no mail, so a new person cannot be invited. "
+            f"{PROGRAM} add_person prints a password."
         )
     return add_person(address, role=role, queue=queue, agent=agent, invite=not is_known, actor=person_actor(operator))
 
