@@ -15,7 +15,7 @@ from ledger.actors import person_actor
 from ledger.errors import PayloadInvalid, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions
-from reviewqueue.gateway import get_visible_interrupt
+from reviewqueue.resume_gateway import get_visible_interrupt
 from runs import reviewer_claims
 from runs.decisions import closed_refusal, find_own_vote, find_winning_decision
 from runs.errors import Expired, NotPermitted, UndoTooLate

@@ -86,7 +86,7 @@ def mark_files_for_deletion(run: Run) -> int:
 
 
 @use_case
-def mark_file_for_deletion(file_pk: int) -> None:
+def mark_failed_upload_for_deletion(file_pk: int) -> None:
     """Mark a file for deletion whose upload failed."""
     _move("give up", Q(pk=file_pk, status=FileStatus.ARRIVING))
 

@@ -114,7 +114,7 @@ def find_changed(
         if event.type == "effect.begun" and _must_not_have_begun(event.refs, new_effect, permit, its_effect):
             return f"effect:{event.refs['effect']}"
         recorded |= event.row_digests or {}
-    since = functools.cache(functools.partial(end_of_unrecorded_events, run))
+    since = functools.cache(functools.partial(time_of_last_event_without_digest, run))
     return next(iter(list_changed_parts(rows, recorded, since=since)), "")
 
 
@@ -141,7 +141,7 @@ def list_changed_parts(rows: Iterable[CoveredRow], recorded: dict[str, str], *, 
                 yield name
 
 
-def end_of_unrecorded_events(run: Run) -> datetime | None:
+def time_of_last_event_without_digest(run: Run) -> datetime | None:
     """Return the time of the run's last event without row digests; ``None`` when there is none.
 
     An event whose row digests were erased does not match its own digest, so it exempts no row.

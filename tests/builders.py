@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from ledger.digests import digest
-from reviewqueue import gateway, permissions
+from reviewqueue import permissions, resume_gateway
 from runs.checkpoints import Snapshot
 from runs.configuration_history import record_configuration
 from runs.decisions import Answer
@@ -221,13 +221,13 @@ def decide(
     digest: str = "",
     door: str = "api",
     **said: Any,
-) -> gateway.Receipt:
+) -> resume_gateway.Receipt:
     """Decide through the gateway, as the API does."""
-    return gateway.submit_decision(
+    return resume_gateway.submit_decision(
         responder=person,
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict, **said),
-        seen=gateway.ShownVersion(state_version=version, content_digest=digest),
+        seen=resume_gateway.ShownVersion(state_version=version, content_digest=digest),
         door=door,
         request_key=request_key,
     )

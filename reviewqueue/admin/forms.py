@@ -86,7 +86,7 @@ def resolve_effect(effect: Effect, form: ResolutionForm, *, person: User) -> str
         reconcile_outcomes.order_effect_again(effect_id=effect.pk, person=person, reason=reason, attempt=attempt)
         return f"The next worker that begins {effect.key} performs it again."
     if resolution == CONTRADICTION_RESOLVED.value:
-        reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=person, reason=reason)
+        reconcile_outcomes.confirm_recorded_outcome(effect_id=effect.pk, person=person, reason=reason)
         return f"The contradicting reports of {effect.key} are resolved."
     reconcile_outcomes.resolve_unknown_outcome(
         effect_id=effect.pk,

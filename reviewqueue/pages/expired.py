@@ -18,7 +18,6 @@ from django.views.decorators.http import require_POST, require_safe
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.states import EffectStatus
-from reviewqueue.gateway import get_visible_interrupt
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import Labels, labels_of
 from reviewqueue.pages.empty_state import EmptyState
@@ -29,6 +28,7 @@ from reviewqueue.pages.runs.run_actions import LONGEST_REASON
 from reviewqueue.queries import expired as lapsed
 from reviewqueue.queries.expired import ExpiredPage, ExpiredRequest
 from reviewqueue.queries.inbox_filters import InboxFilters
+from reviewqueue.resume_gateway import get_visible_interrupt
 from runs.states import OnExpiry
 
 DEFAULT_REASON = "No answer in time; ask again"

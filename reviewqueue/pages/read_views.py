@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from ledger import clock
-from reviewqueue import gateway
+from reviewqueue import resume_gateway
 from reviewqueue.pages.inbox.inbox_list import inbox_context
 from reviewqueue.pages.inbox.list_navigation import address_of_next, list_address, next_request
 from reviewqueue.pages.inbox.list_request import read_list
@@ -50,7 +50,7 @@ def receipt(request: PageRequest, decision_id: str) -> HttpResponse:
 @not_found_if_invisible
 def following(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Redirect to the request that a decision would open next; the page's script fetches it in advance."""
-    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
+    interrupt = resume_gateway.get_visible_interrupt(request.user, interrupt_id)
     return redirect(address_of_next(request, interrupt) or list_address(request))
 
 

@@ -16,7 +16,7 @@ from django.db.models import Exists, Model, OuterRef, Q, QuerySet, Subquery
 from ledger import clock, effect_queries
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
-from reviewqueue import gateway, permissions
+from reviewqueue import permissions, resume_gateway
 from reviewqueue.queries import inbox
 from reviewqueue.queries.pagination import find_primary_key, older_than
 from reviewqueue.queries.visible_ranges import list_run_keys
@@ -90,7 +90,7 @@ class RequestPage:
 
 def get_request_page(person: AbstractUser, interrupt_id: str, *, now: datetime) -> RequestPage:
     """Return the page data of one request. Raises ``NotFound``."""
-    interrupt = gateway.get_visible_interrupt(person, interrupt_id)
+    interrupt = resume_gateway.get_visible_interrupt(person, interrupt_id)
     run = interrupt.run
     facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id).filter(Q(interrupt=None) | Q(interrupt=interrupt))
     events = Event.objects.filter(run=run).order_by("-seq")[:REQUEST_EVENTS]
@@ -150,7 +150,9 @@ def get_receipt_page(person: AbstractUser, decision_id: str) -> ReceiptPage:
     wait = Interrupt.objects.select_related("queue", "policy", "run", "agent", "checkpoint", "schema")
     interrupt = wait.get(pk=found.interrupt_id)
     permit = Permit.objects.filter(decision=found).first()
-    continuation = gateway.get_latest_continuation(interrupt) if found.status == DecisionStatus.ACCEPTED else None
+    continuation = (
+        resume_gateway.get_latest_continuation(interrupt) if found.status == DecisionStatus.ACCEPTED else None
+    )
     spent = Effect.objects.filter(permit_ref=permit.public_id).first() if permit is not None else None
     told = Event.objects.filter(run=interrupt.run, at__gte=found.created_at).order_by("seq")[:20]
     return ReceiptPage(
@@ -160,7 +162,7 @@ def get_receipt_page(person: AbstractUser, decision_id: str) -> ReceiptPage:
         permit=permit,
         spent_on=spent,
         continuation=continuation,
-        resume=gateway.get_resume_status(interrupt.run, interrupt, continuation),
+        resume=resume_gateway.get_resume_status(interrupt.run, interrupt, continuation),
         holds=_open_holds(interrupt.run),
         halt=open_halts().filter(agent=interrupt.agent_id).select_related("agent").first(),
         event=next((event for event in told if event.refs.get("decision") == found.public_id), None),

@@ -91,7 +91,7 @@ def order_effect_again(*, effect_id: int, person: User, reason: str, attempt: in
 
 
 @use_case
-def close_contradiction(*, effect_id: int, person: User, reason: str, attempt: int | None = None) -> Effect:
+def confirm_recorded_outcome(*, effect_id: int, person: User, reason: str, attempt: int | None = None) -> Effect:
     """Close the hold of two contradicting reports after an owner checked them. The recorded outcome stays, and the run
     continues.
 

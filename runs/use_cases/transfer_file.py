@@ -17,7 +17,7 @@ from runs.checkpoint_files import (
     attach_file_to_next_checkpoint,
     create_file_row,
     find_uploaded_file,
-    mark_file_for_deletion,
+    mark_failed_upload_for_deletion,
 )
 from runs.errors import FileDamaged, SnapshotErased, StaleVersion
 from runs.file_storage import NotStored, SpooledFile, read_stored_file, spool_upload, store_file
@@ -76,13 +76,13 @@ def upload_file(*, agent: Agent, run_id: str, token: str, number: int, sent: Spo
         finished = _finish_offer(agent=agent, run_id=run_id, token=token, file_pk=offered.file.pk)
     except OSError as error:
         logger.warning("The storage did not take a file of %s: %s", run_id, error)
-        mark_file_for_deletion(offered.file.pk)
+        mark_failed_upload_for_deletion(offered.file.pk)
         raise Busy("The file storage is not available, so nothing was stored. Send the file again.") from error
     except Refusal:
-        mark_file_for_deletion(offered.file.pk)
+        mark_failed_upload_for_deletion(offered.file.pk)
         raise
     if not finished.created:  # a concurrent upload of the same bytes was first
-        mark_file_for_deletion(offered.file.pk)
+        mark_failed_upload_for_deletion(offered.file.pk)
     return finished
 
 

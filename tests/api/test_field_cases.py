@@ -13,7 +13,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from ledger import clock
-from reviewqueue import gateway, tasks
+from reviewqueue import resume_gateway, tasks
 from runs import run_status
 from runs.models import Continuation, Decision, Interrupt
 from tests import builders
@@ -108,7 +108,7 @@ def test_an_answer_whose_transaction_is_rolled_back_is_whole_or_not_there(
             left[0] -= 1
             raise OperationalError("database is locked")
 
-    monkeypatch.setattr(gateway, "save_status", store)
+    monkeypatch.setattr(resume_gateway, "save_status", store)
     reply = ana.post(f"interrupts/{interrupt}/decisions", APPROVE)
     if breaks <= 2:
         assert (reply.status, Decision.objects.count(), Continuation.objects.count()) == (201, 1, 1)

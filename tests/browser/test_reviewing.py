@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from ledger.digests import digest
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.gateway import ShownVersion, submit_decision
+from reviewqueue.resume_gateway import ShownVersion, submit_decision
 from runs.decisions import Answer
 from runs.models import Decision, Interrupt
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt

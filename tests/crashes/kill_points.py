@@ -40,12 +40,12 @@ def after(module: str, function: str) -> Point:
 
 POINTS = {
     # the answer
-    "answer recorded, wait still open": before("reviewqueue.gateway", "answer_interrupt"),
+    "answer recorded, wait still open": before("reviewqueue.resume_gateway", "answer_interrupt"),
     "wait closed, nothing follows yet": before("runs.interrupts", "_make_continuation_if_answered"),
-    "continuation made, timeline without it": before("reviewqueue.gateway", "record_event"),
+    "continuation made, timeline without it": before("reviewqueue.resume_gateway", "record_event"),
     "run stored, no task row yet": before("reviewqueue.tasks", "enqueue_check"),
     "task row written, not committed": after("reviewqueue.tasks", "enqueue_check"),
-    "answer committed, response lost": after("reviewqueue.gateway", "_decide"),
+    "answer committed, response lost": after("reviewqueue.resume_gateway", "_decide"),
     # the check
     "check begun, nothing fetched": after("runs.use_cases.reconcile_facts", "begin_revalidation"),
     "facts fetched, not recorded": before("runs.use_cases.reconcile_facts", "finish_revalidation"),

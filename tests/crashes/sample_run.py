@@ -15,7 +15,7 @@ from django_q.signing import SignedPackage
 
 from ledger import clock
 from ledger.models import Effect
-from reviewqueue import gateway, permissions, tasks
+from reviewqueue import permissions, resume_gateway, tasks
 from runs.checkpoints import Snapshot
 from runs.decisions import Answer
 from runs.facts import RequestedFact
@@ -81,11 +81,11 @@ def live(story: SampleRun) -> None:
 
 def answer(story: SampleRun) -> None:
     """Decide; a repeated call uses the same key."""
-    gateway.submit_decision(
+    resume_gateway.submit_decision(
         responder=story.reviewer,
         interrupt_id=story.interrupt.public_id,
         answer=Answer(verdict="approve"),
-        seen=gateway.ShownVersion(state_version=1),
+        seen=resume_gateway.ShownVersion(state_version=1),
         door="api",
         request_key="the-answer",
     )

@@ -175,7 +175,7 @@ def kill_between_or_after(verb: Verb, whole: Whole, moment: KillPoint) -> None:
 @pytest.mark.proves(4)
 @pytest.mark.parametrize(
     "use_case",
-    ["reviewqueue.gateway._decide", "runs.use_cases.suspend._suspend", "runs.use_cases.control_run.cancel_run"],
+    ["reviewqueue.resume_gateway._decide", "runs.use_cases.suspend._suspend", "runs.use_cases.control_run.cancel_run"],
 )
 def test_without_its_transaction_a_verb_is_left_half_done(use_case: str):
     verb = next(verb for verb in VERBS if verb.use_case == use_case)

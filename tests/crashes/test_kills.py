@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 from django_q.models import OrmQ
 
-from reviewqueue import gateway, tasks
+from reviewqueue import resume_gateway, tasks
 from runs.use_cases import expire
 from tests import figures
 from tests.crashes import sample_run
@@ -104,13 +104,13 @@ def test_without_its_transaction_a_kill_leaves_half_an_answer(receiver: Receiver
 def decide_in_pieces() -> None:
     """Each statement commits by itself, as without a transaction."""
     guards.without_row_locks()
-    inner = gateway._decide.__wrapped__
+    inner = resume_gateway._decide.__wrapped__
 
     def in_pieces(*arguments: object) -> object:
         transaction.get_connection().in_atomic_block = True  # for functions that assert one; the database has none
         return inner(*arguments)
 
-    gateway._decide = in_pieces
+    resume_gateway._decide = in_pieces
 
 
 @pytest.mark.proves(4)

@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = ["tests/ledger", "tests/runs", "tests/reviewqueue", "tests/api", "tests/attack"]
 #: The modules above the two lower layers that decide what people and API keys are allowed to do.
-ABOVE = ["gateway", "permissions", "reviewer_actions", "operations/api_keys", "operations/kill_switch"]
+ABOVE = ["resume_gateway", "permissions", "reviewer_actions", "operations/api_keys", "operations/kill_switch"]
 ARGUMENTS = [
     *["-q", "--no-header", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"],
     *["-m", "not benchmark and not long and not postgresql and not browser"],

@@ -13,8 +13,8 @@ from django.test import Client
 from ledger import clock
 from ledger.digests import digest
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.gateway import ShownVersion, submit_decision
 from reviewqueue.pages.interrupt.decision_form import fact_token
+from reviewqueue.resume_gateway import ShownVersion, submit_decision
 from runs.decisions import Answer
 from runs.kill_switch import halt_agents
 from runs.models import Decision, Interrupt, Permit

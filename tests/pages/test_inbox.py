@@ -12,10 +12,10 @@ from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.gateway import ShownVersion, submit_decision
 from reviewqueue.queries import inbox, inbox_counts, inbox_filters
 from reviewqueue.queries.inbox import View
 from reviewqueue.queries.inbox_filters import explain_invalid_search
+from reviewqueue.resume_gateway import ShownVersion, submit_decision
 from runs.decisions import Answer
 from runs.models import Event, Interrupt, Run
 from tests import builders

@@ -11,8 +11,8 @@ from ledger import clock
 from ledger.attempt_tokens import make_attempt_token
 from reviewqueue import permissions
 from reviewqueue import reviewer_actions as acts
-from reviewqueue.gateway import ShownVersion, submit_decision
 from reviewqueue.pages.runs.timeline_text import timeline_entries
+from reviewqueue.resume_gateway import ShownVersion, submit_decision
 from runs.decisions import Answer
 from runs.errors import StaleVersion
 from runs.models import Continuation, Decision, Event, Halt, Hold, Interrupt, Permit, Run

@@ -24,7 +24,7 @@ from ledger import compensation, effect_names, effect_queries, effects, in_fligh
 from ledger.digests import digest
 from ledger.effects import NextStep
 from ledger.errors import PayloadInvalid
-from reviewqueue import drafts, gateway, middleware, permission_sweep, permissions, tasks
+from reviewqueue import drafts, middleware, permission_sweep, permissions, resume_gateway, tasks
 from reviewqueue.api import authentication, pagination
 from reviewqueue.api.problems import Unauthenticated
 from reviewqueue.api.throttling import CallsPerMinute
@@ -217,22 +217,24 @@ def an_answer_exactly_at_the_deadline_is_in_time() -> None:
 
 @fault(seen_by=test_gateway.test_another_version_or_another_content_is_stale, costs=(3, 12))
 def an_answer_counts_whatever_its_reader_saw() -> None:
-    sound = gateway._find_refusal
+    sound = resume_gateway._find_refusal
 
     def blind(responder: Any, interrupt: Any, seen: Any, *more: Any, **named: Any) -> Any:
-        return sound(responder, interrupt, gateway.ShownVersion(state_version=interrupt.state_version), *more, **named)
+        return sound(
+            responder, interrupt, resume_gateway.ShownVersion(state_version=interrupt.state_version), *more, **named
+        )
 
-    gateway._find_refusal = blind
+    resume_gateway._find_refusal = blind
 
 
 @fault(seen_by=test_gateway.test_denied_attempts_are_kept_up_to_a_bound, costs=(24,))
 def a_refusal_rolls_back_its_record() -> None:
-    sound = gateway._record_refused
+    sound = resume_gateway._record_refused
 
     def raised(*words: Any, **named: Any) -> Any:
         raise sound(*words, **named)
 
-    gateway._record_refused = raised
+    resume_gateway._record_refused = raised
 
 
 @fault(seen_by=test_gateway.test_the_check_of_facts_is_a_row_of_the_answers_own_transaction, costs=(4,))
@@ -432,7 +434,7 @@ def events_do_not_record_what_a_permit_began() -> None:
 
 @fault(seen_by=test_tampering.test_events_whose_digests_were_erased_exempt_no_row, costs=(24,))
 def events_without_digests_exempt_every_row() -> None:
-    verification.end_of_unrecorded_events = lambda run: run.events.latest("seq").at
+    verification.time_of_last_event_without_digest = lambda run: run.events.latest("seq").at
 
 
 @fault(seen_by=test_tampering.test_an_effect_whose_outcome_was_changed_is_not_begun_again, costs=(5, 24))
@@ -442,12 +444,12 @@ def an_effect_is_not_compared_with_its_event() -> None:
 
 @fault(seen_by=test_tampering.test_a_changed_request_is_not_decided, costs=(12, 24))
 def a_request_is_not_compared_with_what_was_recorded() -> None:
-    gateway.find_changed_request = lambda *_: ""
+    resume_gateway.find_changed_request = lambda *_: ""
 
 
 @fault(seen_by=test_tampering.test_a_policy_changed_in_place_opens_and_decides_nothing, costs=(24,))
 def a_policy_is_not_compared_at_a_decision() -> None:
-    gateway.is_as_recorded = lambda *_: True
+    resume_gateway.is_as_recorded = lambda *_: True
 
 
 @fault(seen_by=test_tampering.test_a_policy_changed_in_place_opens_and_decides_nothing, costs=(24,))

@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from ledger import clock
-from reviewqueue import gateway
+from reviewqueue import resume_gateway
 from runs.decisions import Answer
 from runs.models import Interrupt
 from runs.use_cases import expire
@@ -34,11 +34,11 @@ ANSWERS = [
 def an_answerer(person: User, answer: Answer) -> Move:
     def give(wait: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, wait.get("within", 0)))
-        receipt = gateway.submit_decision(
+        receipt = resume_gateway.submit_decision(
             responder=person,
             interrupt_id=wait["interrupt"],
             answer=answer,
-            seen=gateway.ShownVersion(state_version=1),
+            seen=resume_gateway.ShownVersion(state_version=1),
             door="api",
         )
         return {"decision": receipt.decision.public_id, "by": person.username}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ledger.digests import digest
-from reviewqueue import gateway
+from reviewqueue import resume_gateway
 from runs.decisions import Answer
 from runs.models import Agent, Continuation, Interrupt, Permit, Run
 from runs.use_cases import amend_interrupt
@@ -35,11 +35,11 @@ def a_responder(address: str, *, of: str) -> Move:
 
     def give(wait: dict[str, Any]) -> dict[str, Any]:
         time.sleep(random.uniform(0, wait.get("spread", 0)))
-        receipt = gateway.submit_decision(
+        receipt = resume_gateway.submit_decision(
             responder=person,
             interrupt_id=wait[of],
             answer=wait[f"answer to {of}"],
-            seen=gateway.ShownVersion(state_version=1),
+            seen=resume_gateway.ShownVersion(state_version=1),
             door="api",
         )
         going_on = receipt.continuation.public_id if receipt.continuation else None

@@ -18,7 +18,7 @@ from django.db import transaction
 
 from ledger import attempt_tokens, clock
 from ledger.models import Effect
-from reviewqueue import gateway, permissions, reviewer_actions
+from reviewqueue import permissions, resume_gateway, reviewer_actions
 from runs.checkpoints import Snapshot
 from runs.locks import locked_runs
 from runs.models import Continuation, Interrupt, Run
@@ -291,7 +291,7 @@ def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
 
 def read_the_clock_before_the_lock() -> None:
     """What the product must not do: read the clock, and then wait for the lock."""
-    lock, moments = gateway.lock_run_and_interrupt, []
+    lock, moments = resume_gateway.lock_run_and_interrupt, []
 
     def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
         moments.append(clock.now())
@@ -302,7 +302,7 @@ def read_the_clock_before_the_lock() -> None:
         def now() -> datetime:
             return moments[-1]
 
-    gateway.lock_run_and_interrupt, gateway.clock = late_lock, EarlyClock
+    resume_gateway.lock_run_and_interrupt, resume_gateway.clock = late_lock, EarlyClock
 
 
 @pytest.mark.proves(7)

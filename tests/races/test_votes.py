@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from reviewqueue import gateway
+from reviewqueue import resume_gateway
 from runs.decisions import Answer
 from tests import builders, figures
 from tests.races import guards
@@ -19,11 +19,11 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True)]
 
 def a_voter(person: User) -> Move:
     def give(wait: dict[str, Any]) -> str:
-        receipt = gateway.submit_decision(
+        receipt = resume_gateway.submit_decision(
             responder=person,
             interrupt_id=wait["interrupt"],
             answer=Answer(verdict="approve"),
-            seen=gateway.ShownVersion(state_version=1),
+            seen=resume_gateway.ShownVersion(state_version=1),
             door="api",
         )
         return str(receipt.decision.status)

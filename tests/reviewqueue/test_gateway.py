@@ -9,7 +9,7 @@ from django_q.models import OrmQ
 
 from ledger import clock
 from ledger.errors import KeyReused, NotFound, PayloadInvalid
-from reviewqueue import gateway, reviewer_actions
+from reviewqueue import resume_gateway, reviewer_actions
 from runs.errors import (
     AlreadyDecided,
     ClaimedByOther,
@@ -135,12 +135,12 @@ def test_a_disabled_person_decides_nothing(ana):
 def test_denied_attempts_are_kept_up_to_a_bound(ana):
     interrupt = builders.a_waiting_interrupt()
     auditor = builders.a_person("aud@example.org", "engineering-auditors")
-    for _ in range(gateway.MAX_DENIED_PER_HOUR):
+    for _ in range(resume_gateway.MAX_DENIED_PER_HOUR):
         with pytest.raises(NotPermitted):
             builders.decide(interrupt, auditor)
     with pytest.raises(RateLimited):
         builders.decide(interrupt, auditor)
-    assert Decision.objects.count() == gateway.MAX_DENIED_PER_HOUR
+    assert Decision.objects.count() == resume_gateway.MAX_DENIED_PER_HOUR
 
 
 @pytest.mark.proves(12)

@@ -270,7 +270,7 @@ class RunHistory:
             return
         if hold.kind == "contradiction":
             effect = self._effects(key=hold.subject).get()
-            reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=self.olga, reason="I looked")
+            reconcile_outcomes.confirm_recorded_outcome(effect_id=effect.pk, person=self.olga, reason="I looked")
         elif hold.kind == "undo_failed" and stays:
             reconcile_outcomes.waive_compensation(hold_id=hold.pk, person=self.olga, reason="keep it")
         elif hold.kind in RETRIABLE_HOLDS:

@@ -332,14 +332,16 @@ def test_a_contradiction_holds_the_run_until_its_owner_has_looked():
     let_go(run)
     assert status_of(run) == "blocked"
     with pytest.raises(NotPermitted):
-        reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=a_person("x@example.org"), reason="looked")
-    reconcile_outcomes.close_contradiction(
+        reconcile_outcomes.confirm_recorded_outcome(
+            effect_id=effect.pk, person=a_person("x@example.org"), reason="looked"
+        )
+    reconcile_outcomes.confirm_recorded_outcome(
         effect_id=effect.pk, person=a_person("ana@example.org", OWNERS), reason="one order only"
     )
     assert status_of(run) == "revalidating"
     assert Effect.objects.get().status == "applied"
     with pytest.raises(NotFound):
-        reconcile_outcomes.close_contradiction(effect_id=effect.pk, person=a_person(), reason="again")
+        reconcile_outcomes.confirm_recorded_outcome(effect_id=effect.pk, person=a_person(), reason="again")
 
 
 def test_the_same_report_again_leaves_no_trace():
@@ -486,7 +488,7 @@ def test_a_settlement_without_a_reason_changes_nothing():
 
 
 def test_an_effect_that_is_nowhere_is_not_found():
-    for verb in (reconcile_outcomes.order_effect_again, reconcile_outcomes.close_contradiction):
+    for verb in (reconcile_outcomes.order_effect_again, reconcile_outcomes.confirm_recorded_outcome):
         with pytest.raises(NotFound):
             verb(effect_id=404, person=a_person(), reason="so")
 

@@ -502,7 +502,9 @@ def test_what_the_worker_says_against_an_undone_effect_holds_the_rest():
     assert fresh(run).lease_until is None
     assert builders.claim(run.agent) == []
     ana = a_person("ana@example.org", OWNERS)
-    reconcile_outcomes.close_contradiction(effect_id=Effect.objects.get(key="second").pk, person=ana, reason="it did")
+    reconcile_outcomes.confirm_recorded_outcome(
+        effect_id=Effect.objects.get(key="second").pk, person=ana, reason="it did"
+    )
     take_back(claim(run), "first")
     assert fresh(run).status == "cancelled"
 

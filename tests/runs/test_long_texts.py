@@ -25,7 +25,7 @@ from runs.use_cases.amend_interrupt import withdraw_open_interrupt
 from runs.use_cases.control_run import cancel_run, pause_run, restart_run, resume_run, retag_run
 from runs.use_cases.expire import end_lease_if_lapsed
 from runs.use_cases.reconcile_facts import waive_fact
-from runs.use_cases.reconcile_outcomes import close_contradiction, retry_held_run, waive_compensation
+from runs.use_cases.reconcile_outcomes import confirm_recorded_outcome, retry_held_run, waive_compensation
 from runs.use_cases.release_lease import hand_back_run
 from tests import builders
 from tests.runs import leased_run_builders
@@ -140,7 +140,7 @@ def test_of_a_contradiction_that_is_closed():
     leased_run_builders.begin(run)
     leased_run_builders.report(run)
     leased_run_builders.report(run, "failed", error="it did not")
-    close_contradiction(effect_id=Effect.objects.get().pk, person=an_owner(), reason=f" {LONG}")
+    confirm_recorded_outcome(effect_id=Effect.objects.get().pk, person=an_owner(), reason=f" {LONG}")
     assert refs_of("effect.contradiction_closed")["reason"] == CUT
 
 

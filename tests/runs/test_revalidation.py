@@ -13,7 +13,7 @@ from ledger import clock, effect_queries
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact_json import ABSENT
 from ledger.models import Effect
-from reviewqueue import gateway, permissions, tasks
+from reviewqueue import permissions, resume_gateway, tasks
 from reviewqueue.outbound import http_client
 from runs.continuations import find_open_continuation
 from runs.decisions import Answer
@@ -73,11 +73,11 @@ def waiting_run(*waits, facts=(), **request):
 
 
 def answer(interrupt, verdict="approve", *, version=1, **said):
-    return gateway.submit_decision(
+    return resume_gateway.submit_decision(
         responder=builders.a_reviewer(),
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict, input=said.get("input", ABSENT)),
-        seen=gateway.ShownVersion(state_version=version),
+        seen=resume_gateway.ShownVersion(state_version=version),
         door="api",
     )
 

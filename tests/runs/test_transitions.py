@@ -15,7 +15,7 @@ from ledger.errors import Refusal
 from ledger.exact_json import ABSENT
 from ledger.models import Effect
 from ledger.states import CompensateOn
-from reviewqueue import gateway, permissions
+from reviewqueue import permissions, resume_gateway
 from reviewqueue.operations.doctor.records import find_changed_records
 from runs.checkpoints import Snapshot
 from runs.decisions import Answer
@@ -78,11 +78,11 @@ class Walk:
     def answer(self) -> None:
         interrupt = Interrupt.objects.filter(run=self.run(), status="waiting").first()
         if interrupt is not None:
-            gateway.submit_decision(
+            resume_gateway.submit_decision(
                 responder=self.ana,
                 interrupt_id=interrupt.public_id,
                 answer=Answer(verdict="approve", input=ABSENT),
-                seen=gateway.ShownVersion(state_version=interrupt.state_version),
+                seen=resume_gateway.ShownVersion(state_version=interrupt.state_version),
                 door="api",
             )
 

@@ -41,7 +41,7 @@ from reviewqueue.api.responses.runs import (
     FactResponse,
     RunStatusResponse,
 )
-from reviewqueue.gateway import Receipt, closed_refusal
+from reviewqueue.resume_gateway import Receipt, closed_refusal
 from runs.decisions import Tally, decided_by_label, second_vote_refusal, tally_votes
 from runs.interrupts import remaining_escalation_levels
 from runs.models import Continuation, Decision, Fact, Interrupt, Permit, Run, Signal

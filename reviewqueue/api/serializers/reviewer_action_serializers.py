@@ -22,7 +22,7 @@ from reviewqueue.api.serializers.fields import (
     invalid_at,
 )
 from reviewqueue.api.serializers.interrupt_serializers import FactRequest, ProposalRequest, as_sent, asked_facts
-from reviewqueue.gateway import ShownVersion
+from reviewqueue.resume_gateway import ShownVersion
 from runs.decisions import MESSAGE_LIMIT, Answer
 from runs.use_cases.amend_interrupt import Amendment
 from runs.use_cases.control_run import KEEP, REDO

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger import clock
-from reviewqueue import gateway
+from reviewqueue import resume_gateway
 from reviewqueue.api.authentication import Caller, caller_of, person_of, recheck_key, worker_of
 from reviewqueue.api.long_poll import poll_until
 from reviewqueue.api.openapi import examples
@@ -159,7 +159,7 @@ class InterruptView(ApiView):
 def _detail_of(caller: Caller, interrupt: Interrupt) -> InterruptDetail:
     winner = None if interrupt.status == InterruptStatus.WAITING else find_winning_decision(interrupt)
     so_far = tally_votes(interrupt)
-    continuation = gateway.get_latest_continuation(interrupt)
+    continuation = resume_gateway.get_latest_continuation(interrupt)
     assigned = interrupt.assignees.filter(released_at=None).order_by("id")
     duplicates = (
         child_runs.interrupts_with_same_call(interrupt).filter(pk__in=interrupts_of(caller)).select_related("run")
@@ -173,7 +173,7 @@ def _detail_of(caller: Caller, interrupt: Interrupt) -> InterruptDetail:
         parents=child_runs.list_ancestors(interrupt.run)[::-1],
         duplicates=duplicates[:20],
         now=now,
-        resume=gateway.get_resume_status(interrupt.run, interrupt, continuation),
+        resume=resume_gateway.get_resume_status(interrupt.run, interrupt, continuation),
         continuation=continuation,
         person=None if person is None else view_of_person(person, interrupt, winner=winner, so_far=so_far, now=now),
     )
@@ -200,7 +200,7 @@ class DecisionsView(ApiView):
     def post(self, request: Request, interrupt_id: str) -> Response:
         person, key = person_of(request), request_key(request)
         sent = validated(DecisionRequest, body_of(request))
-        receipt = gateway.submit_decision(
+        receipt = resume_gateway.submit_decision(
             responder=person,
             interrupt_id=interrupt_id,
             answer=answer(sent),

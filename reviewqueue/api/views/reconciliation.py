@@ -73,7 +73,7 @@ class ResolveEffectView(ApiView):
         if sent["resolution"] == REPEAT:
             resolved = reconcile_outcomes.order_effect_again(**stated)
         elif sent["resolution"] == RECORDED_OUTCOME:
-            resolved = reconcile_outcomes.close_contradiction(**stated)
+            resolved = reconcile_outcomes.confirm_recorded_outcome(**stated)
         else:
             resolved = reconcile_outcomes.resolve_unknown_outcome(
                 outcome=sent["resolution"], evidence=sent["evidence"], **stated

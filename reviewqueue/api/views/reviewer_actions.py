@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger.errors import PayloadInvalid, Problem, Refusal
-from reviewqueue import gateway, permissions, reviewer_actions
+from reviewqueue import permissions, resume_gateway, reviewer_actions
 from reviewqueue.api import problems
 from reviewqueue.api.authentication import person_of
 from reviewqueue.api.openapi.operations import CLOSED, PERSON, Operation, describe
@@ -166,7 +166,7 @@ class CommentsView(ApiView):
     )
     def get(self, request: Request, interrupt_id: str) -> Response:
         query = validated_query(request, *PAGE)
-        interrupt = gateway.get_visible_interrupt(person_of(request), interrupt_id)
+        interrupt = resume_gateway.get_visible_interrupt(person_of(request), interrupt_id)
         found = page(interrupt.comments.select_related("person"), query, sized="text")
         return Response(CommentListResponse.serialize(found))
 
@@ -223,7 +223,7 @@ def _refuse_unknown(person: AbstractUser, ids: list[str]) -> None:
 
 def _decide(person: AbstractUser, sent: dict[str, Any], key: str) -> DecisionResult:
     try:
-        receipt = gateway.submit_decision(
+        receipt = resume_gateway.submit_decision(
             responder=person,
             interrupt_id=sent["interrupt"],
             answer=answer(sent),

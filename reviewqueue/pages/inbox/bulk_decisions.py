@@ -19,14 +19,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ledger import clock
 from ledger.errors import NotFound, Refusal
-from reviewqueue import gateway, reviewer_actions
-from reviewqueue.gateway import ShownVersion
+from reviewqueue import resume_gateway, reviewer_actions
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.inbox.bulk_eligibility import TOGETHER
 from reviewqueue.pages.inbox.inbox_list import ShownRow, shown_rows
 from reviewqueue.pages.inbox.list_request import address, read_list
 from reviewqueue.pages.rendering import PageRequest, render_page
 from reviewqueue.queries import inbox
+from reviewqueue.resume_gateway import ShownVersion
 from runs.decisions import MESSAGE_LIMIT, Answer
 from runs.models import Decision
 from runs.states import DecisionStatus, Verdict
@@ -187,7 +187,7 @@ def _decide(one: SelectedRequest, verdict: str, message: str, asked: QueryDict, 
         content_digest=asked.get(f"digest-{one.interrupt_id}", "")[:80],
     )
     try:
-        receipt = gateway.submit_decision(
+        receipt = resume_gateway.submit_decision(
             responder=reader,
             interrupt_id=one.interrupt_id,
             answer=Answer(verdict=verdict, message=message),

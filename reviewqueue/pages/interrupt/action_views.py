@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import gateway, reviewer_actions
+from reviewqueue import resume_gateway, reviewer_actions
 from reviewqueue.pages.inbox.list_navigation import came_from, list_address, list_suffix, next_request
 from reviewqueue.pages.interrupt.decision_form import new_decision_form
 from reviewqueue.pages.interrupt.interrupt_context import EXTENSIONS, MAX_PEOPLE, build_interrupt_context
@@ -109,7 +109,7 @@ def extend(request: PageRequest, interrupt_id: str) -> HttpResponse:
 @not_found_if_invisible
 def skip(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Add a given reason as a comment, release one's own claim, and open the next request."""
-    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
+    interrupt = resume_gateway.get_visible_interrupt(request.user, interrupt_id)
     reason = _text(request, "reason")
     try:
         if "\x00" in reason:

@@ -20,7 +20,6 @@ from ledger.digests import digest
 from ledger.errors import Problem
 from ledger.exact_json import ABSENT
 from ledger.json_diff import is_equal_json
-from reviewqueue.gateway import ShownVersion
 from reviewqueue.pages.call_labels import describe_call, labelled, labels_of
 from reviewqueue.pages.interrupt import decision_evidence
 from reviewqueue.pages.interrupt.earlier_versions import ChangesSinceOpened, changes_since_version
@@ -46,6 +45,7 @@ from reviewqueue.pages.schema_forms.fields import (
     rows_name,
 )
 from reviewqueue.queries.page_queries import RequestPage
+from reviewqueue.resume_gateway import ShownVersion
 from reviewqueue.text import json_values
 from reviewqueue.text.hidden_characters import Warnings, warnings_in
 from runs.decisions import MESSAGE_LIMIT, Answer, requires_reason

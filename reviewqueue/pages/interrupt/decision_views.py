@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from ledger import clock
 from ledger.digests import digest
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import drafts, gateway
+from reviewqueue import drafts, resume_gateway
 from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
 from reviewqueue.pages.inbox.list_navigation import respond_to_decision
 from reviewqueue.pages.interrupt.decision_form import DecisionForm, new_decision_form, parse_decision_form
@@ -106,7 +106,7 @@ def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
     try:
         if form.chosen is None or form.has_errors:
             raise _refusal_of(screen) or PayloadInvalid(form.error)
-        receipt = gateway.submit_decision(
+        receipt = resume_gateway.submit_decision(
             responder=request.user,
             interrupt_id=screen.interrupt.public_id,
             answer=form.answer(),
@@ -186,7 +186,7 @@ def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
         except drafts.NewerDraft:
             is_newer_draft = True
     else:
-        gateway.get_visible_interrupt(request.user, interrupt_id)
+        resume_gateway.get_visible_interrupt(request.user, interrupt_id)
         message = "Another person opened this form, so no draft is saved."
     context: dict[str, object] = {"saved_at": saved_at, "message": message, "now": clock.now()}
     context |= {"is_newer_draft": is_newer_draft, "draft_origin": origin, "public_id": interrupt_id}
@@ -197,6 +197,6 @@ def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
 @not_found_if_invisible
 def discard_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Delete the draft and show the form with its initial values."""
-    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
+    interrupt = resume_gateway.get_visible_interrupt(request.user, interrupt_id)
     drafts.delete_draft(request, request.user, interrupt.pk)
     return redirect_page(request, reverse("interrupt", args=[interrupt.public_id]))

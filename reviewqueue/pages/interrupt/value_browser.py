@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from ledger import exact_json
-from reviewqueue import gateway
+from reviewqueue import resume_gateway
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.queries import dead_letters, page_queries
 from reviewqueue.text.hidden_characters import render_within
@@ -79,7 +79,7 @@ class Source:
 @not_found_if_invisible
 def call(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Show the arguments of the call of a request."""
-    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
+    interrupt = resume_gateway.get_visible_interrupt(request.user, interrupt_id)
     if interrupt.proposal is None:
         raise Http404
     return show_values(
@@ -91,7 +91,7 @@ def call(request: PageRequest, interrupt_id: str) -> HttpResponse:
 @not_found_if_invisible
 def of_request(request: PageRequest, interrupt_id: str, part: str) -> HttpResponse:
     """Show the evidence, the facts, the message or the comments of a request."""
-    interrupt = gateway.get_visible_interrupt(request.user, interrupt_id)
+    interrupt = resume_gateway.get_visible_interrupt(request.user, interrupt_id)
     readers = {"evidence": _evidence, "facts": _facts, "message": _message, "comments": _comments}
     if part not in readers:
         raise Http404

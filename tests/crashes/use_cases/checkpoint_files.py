@@ -65,10 +65,10 @@ def a_checkpoint_includes_its_file() -> Act:
     return lambda: builders.commit(started, after=0)
 
 
-@verb("runs.checkpoint_files.mark_file_for_deletion")
+@verb("runs.checkpoint_files.mark_failed_upload_for_deletion")
 def a_file_that_did_not_arrive_is_given_up() -> Act:
     file = begin(builders.a_running_run()).file
-    return lambda: checkpoint_files.mark_file_for_deletion(file.pk)
+    return lambda: checkpoint_files.mark_failed_upload_for_deletion(file.pk)
 
 
 @verb("runs.use_cases.transfer_file._refuse_spoilt", says="file_spoilt")

@@ -144,14 +144,14 @@ def an_owner_orders_an_effect_again() -> Act:
     return lambda: reconcile_outcomes.order_effect_again(**words)
 
 
-@verb("runs.use_cases.reconcile_outcomes.close_contradiction", then="not_found")
+@verb("runs.use_cases.reconcile_outcomes.confirm_recorded_outcome", then="not_found")
 def an_owner_closes_a_contradiction() -> Act:
     run = a_leased_run()
     begin(run, key="order", name="order_it")
     report(run, key="order")
     report(run, "failed", key="order")
     words = {"effect_id": the_effect(), **an_owner()}
-    return lambda: reconcile_outcomes.close_contradiction(**words)
+    return lambda: reconcile_outcomes.confirm_recorded_outcome(**words)
 
 
 # --- compensation -------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def an_overdue_interrupt(**asked: object) -> Interrupt:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-@verb("reviewqueue.gateway._decide")
+@verb("reviewqueue.resume_gateway._decide")
 def a_decision_is_accepted_and_its_facts_are_due_for_revalidation() -> Act:
     ana, interrupt = (
         builders.a_reviewer(),
@@ -40,28 +40,28 @@ def a_decision_is_accepted_and_its_facts_are_due_for_revalidation() -> Act:
     return lambda: builders.decide(interrupt, ana, request_key="the-answer")
 
 
-@verb("reviewqueue.gateway._decide")
+@verb("reviewqueue.resume_gateway._decide")
 def a_decision_supersedes_the_other_interrupt() -> Act:
     ana, waits = builders.a_reviewer(), [builders.a_wait(), builders.an_input_wait()]
     first, _ = builders.suspend_run(builders.a_running_run(), *waits, resume_when="any").interrupts
     return lambda: builders.decide(first, ana, "reject", request_key="the-answer")
 
 
-@verb("reviewqueue.gateway._decide")
+@verb("reviewqueue.resume_gateway._decide")
 def an_answer_that_ends_its_run() -> Act:
     builders.a_policy(on_reject="cancel")
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     return lambda: builders.decide(interrupt, ana, "reject", request_key="the-answer")
 
 
-@verb("reviewqueue.gateway._decide")
+@verb("reviewqueue.resume_gateway._decide")
 def a_first_vote_is_counted() -> Act:
     ana, _, _ = three_people()
     interrupt = a_payment()
     return lambda: builders.decide(interrupt, ana, request_key="the-vote")
 
 
-@verb("reviewqueue.gateway._decide")
+@verb("reviewqueue.resume_gateway._decide")
 def the_last_vote_closes() -> Act:
     ana, ben, _ = three_people()
     interrupt = a_payment()
@@ -69,7 +69,7 @@ def the_last_vote_closes() -> Act:
     return lambda: builders.decide(interrupt, ben, request_key="the-vote")
 
 
-@verb("reviewqueue.gateway._decide")
+@verb("reviewqueue.resume_gateway._decide")
 def a_vote_that_changes_the_call_overtakes_another() -> Act:
     ana, ben, _ = three_people()
     interrupt = a_payment()
@@ -78,7 +78,7 @@ def a_vote_that_changes_the_call_overtakes_another() -> Act:
     return lambda: builders.decide(interrupt, ben, "edit", arguments=changed, request_key="the-vote")
 
 
-@verb("reviewqueue.gateway._decide", says="stale_version", another=True)  # each refused one is evidence
+@verb("reviewqueue.resume_gateway._decide", says="stale_version", another=True)  # each refused one is evidence
 def a_stale_answer_is_recorded() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
     amend_interrupt.amend_open_interrupt(
@@ -87,13 +87,13 @@ def a_stale_answer_is_recorded() -> Act:
     return lambda: builders.decide(interrupt, ana)
 
 
-@verb("reviewqueue.gateway._decide", says="expired", another=True)
+@verb("reviewqueue.resume_gateway._decide", says="expired", another=True)
 def a_late_answer_expires_the_interrupt() -> Act:
     ana, interrupt = builders.a_reviewer(), an_overdue_interrupt()
     return lambda: builders.decide(interrupt, ana)
 
 
-@verb("reviewqueue.gateway._record_misfit", says="input_invalid", another=True)
+@verb("reviewqueue.resume_gateway._record_misfit", says="input_invalid", another=True)
 def an_invalid_answer_is_recorded() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt(builders.an_input_wait())
     return lambda: builders.decide(interrupt, ana, "answer", input={"certificate_no": 7})
