@@ -278,7 +278,7 @@ class DecidedInterruptResponse(ResponseSerializer):
 
 
 class ReceiptResponse(ResponseSerializer):
-    """The receipt of an accepted decision (``gateway.Receipt``)."""
+    """The receipt of an accepted decision (``resume_gateway.Receipt``)."""
 
     decision = member(DECISION_ID, "Id of the decision.", "decision.public_id")
     status = member(choice(DecisionStatus.values), "Status of the decision.", "decision.status")

@@ -1,7 +1,7 @@
 """Views of the page of one request: show it, decide it, save or discard a draft.
 
 A POST is parsed into a decision form. The page is shown again if the form has errors or an edit must be reviewed first; else
-the answer goes to ``gateway.submit_decision``. With htmx the same addresses answer with the main part of the page.
+the answer goes to ``resume_gateway.submit_decision``. With htmx the same addresses answer with the main part of the page.
 """
 
 from __future__ import annotations
