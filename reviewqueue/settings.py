@@ -256,7 +256,7 @@ Q_CLUSTER = {
     "name": "reviewqueue",
     "orm": "default",  # a task is a row of this database, committed or rolled back with its cause
     "cache": "process",
-    "workers": 4,  # a slow mail or chat server occupies at most one each
+    "workers": 3,  # a slow mail or chat server occupies at most one each
     "queue_limit": 4,  # rows that stay in the local queue beyond `retry` would run twice
     "bulk": 1,
     "timeout": 60,

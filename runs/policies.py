@@ -250,7 +250,8 @@ def refuse_skipped_queue(policy: Policy, wanted: timedelta, *, at: str) -> None:
     """
     least = min(policy.claim_time, policy.deadline_default)
     if wanted < least:
-        message = f"must be at least {least} from the request, which is escalated at its deadline"
+        seconds = int(least.total_seconds())
+        message = f"must be at least {seconds} seconds after the request, which is escalated at its deadline"
         raise _refused(at, message, rule="claim_time")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,10 @@ def add_people_and_rules(store: DemoFile, *, records: str) -> None:
     _add_unless_known(add_policy, "approval.action", queue="purchasing")
     _add_unless_known(add_policy, "evidence.missing", queue="engineering")
     _add_unless_known(add_policy, "question", queue="engineering")
-    _add_unless_known(add_policy, "approval.action", agent=SUPPORT, queue="refunds", escalate_to="refund-leads")
+    soon = timedelta(minutes=2)  # one sample request is escalated so soon
+    _add_unless_known(
+        add_policy, "approval.action", agent=SUPPORT, queue="refunds", escalate_to="refund-leads", claim_time=soon
+    )
     _add_unless_known(add_policy, "payment.out", agent=SUPPORT, queue="payments", quorum=2, risk_floor="high")
     for agent, labels in LABELS.items():
         for call, (sentence, arguments) in labels.items():

@@ -61,7 +61,7 @@ def test_a_killed_cluster_is_started_again_and_leaves_no_orphans(migrated: str, 
         before = eventually(lambda: heartbeat(migrated), within=60, log=log)
         cluster = cluster_of(worker)
         family = [cluster, *cluster.children(recursive=True)]
-        assert len(family) == 6, "main, sentinel, two workers, monitor, pusher"
+        assert len(family) == 7, "main, sentinel, three workers, monitor, pusher"
 
         if victim == "the cluster itself":
             cluster.kill()
@@ -119,7 +119,7 @@ def test_up_serves_the_sign_in_page_and_stops_whole(address: str, log: Path):
         assert (ready.status_code, ready.json()) == (200, {"ready": True, "wrong": []})
         assert "reviewqueue_worker_silence_seconds " in measures.text
         family = up.children(recursive=True)
-        assert len(family) == 9, "web: granian and its one process; worker: supervisor and six of the cluster"
+        assert len(family) == 11, "web: its parent, granian, one process; worker: supervisor and seven of the cluster"
         up.send_signal(signal.SIGINT)
         # A cluster that hangs is killed after the grace, and that is not at once.
         assert up.wait(timeout=GRACE + 60) == 0

@@ -60,6 +60,7 @@ def test_runs_and_interrupts_are_locked_in_one_module_only():
     assert locking == {
         "ledger/effects.py",  # effects
         "ledger/in_flight.py",
+        "reviewqueue/drafts.py",  # the draft of one person
         "reviewqueue/notifications/derivation.py",  # the cursor of an agent's feed
         "reviewqueue/notifications/messages.py",  # one message, or the state of a channel
         "reviewqueue/operations/people.py",  # the group of operators

@@ -310,7 +310,9 @@ def test_a_task_that_cannot_be_read_keeps_no_sweep_back():
 
 
 def queued():
-    return Counter(row.task.get("func") for row in OrmQ.objects.all())
+    tasks_of_runs = Counter(row.task.get("func") for row in OrmQ.objects.all())
+    del tasks_of_runs["reviewqueue.tasks.notify"]
+    return tasks_of_runs
 
 
 def test_an_old_wait_with_time_left_stays():
