@@ -313,6 +313,43 @@ def test_a_worker_calls_the_function_of_the_step(server: FakeServer):
     assert worker.run_once(wait=0) == 0
 
 
+def test_a_checkpoint_at_the_same_step_calls_its_function_again(server: FakeServer):
+    client = server.client()
+    worker = client.worker()
+    pages: list[int] = []
+
+    @worker.step("start")
+    def start(run: Run) -> None:
+        run.checkpoint("page", 1)
+
+    @worker.step("page")
+    def page(run: Run) -> Any:
+        pages.append(run.state)
+        if run.state == 3:
+            return {"pages": len(pages)}
+        return run.checkpoint("page", run.state + 1)
+
+    client.run("PR-1")
+    assert worker.run_once(wait=0) == 1
+    assert (server.runs["PR-1"].status, server.runs["PR-1"].result, pages) == ("completed", {"pages": 3}, [1, 2, 3])
+
+
+def test_the_asynchronous_worker_calls_the_same_step_again(server: FakeServer):
+    pages: list[int] = []
+
+    async def agent(run: AsyncRun) -> Any:
+        pages.append(run.state or 1)
+        if pages[-1] < 3:
+            return await run.checkpoint("start", pages[-1] + 1)
+        return "done"
+
+    async def main() -> Any:
+        async with server.async_client() as client:
+            return await (await client.run("PR-1")).execute(agent)
+
+    assert (asyncio.run(main()), pages) == ("done", [1, 2, 3])
+
+
 def test_a_step_without_a_function_is_released(server: FakeServer):
     client = server.client()
     client.run("PR-1")

@@ -82,6 +82,11 @@ export class Run {
     this.#recorded = this.attempt <= 1 ? {} : undefined;
   }
 
+  /** The number of the last checkpoint; each new one has a higher number. */
+  get checkpointNumber(): number {
+    return this.#number;
+  }
+
   // --- steps ----------------------------------------------------------------------------------------------------------
 
   /**

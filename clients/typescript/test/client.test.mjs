@@ -102,6 +102,23 @@ test("an effect whose function throws has an unknown outcome, and the run is rel
   assert.equal(sent[3].path, "runs/run_1/lease/release");
 });
 
+test("a checkpoint at the same step calls its function again", async () => {
+  const { client, sent } = scripted(
+    [200, [CLAIM]],
+    [201, { number: 1, control: "continue" }],
+    [201, { number: 2, control: "continue" }],
+    [200, { status: "completed" }],
+  );
+  const pages = [];
+  const work = async (run) => {
+    pages.push(run.state ?? 1);
+    return pages.at(-1) < 3 ? run.checkpoint("start", pages.at(-1) + 1) : "done";
+  };
+  await client.worker().everyStep(work).runOnce(0);
+  assert.deepEqual(pages, [1, 2, 3]);
+  assert.deepEqual([sent.at(-1).path, sent.at(-1).body], ["runs/run_1/complete", { result: "done" }]);
+});
+
 test("the name of a step is used once", async () => {
   const errors = [];
   const step = [201, { result: 1, control: "continue" }];

@@ -69,6 +69,11 @@ class AsyncRun:
         self._stop = ""
         self._heartbeat = Heartbeat(self._send_heartbeat, lease_seconds / 3)
 
+    @property
+    def checkpoint_number(self) -> int:
+        """Return the number of the last checkpoint; each new one has a higher number."""
+        return self._number
+
     # --- steps --------------------------------------------------------------------------------------------------------
 
     async def step(self, name: str, function: Function) -> Any:
