@@ -7,6 +7,7 @@ import time
 from decimal import Decimal
 from typing import Any
 
+import httpx
 import pytest
 from reviewqueue_client import (
     AsyncRun,
@@ -420,6 +421,22 @@ def test_a_request_waits_as_long_as_the_server_says(server: FakeServer, monkeypa
     server.fail_next(1, status=429, retry_after=7)
     server.client().run("PR-1")
     assert slept == [7.0]
+
+
+@pytest.mark.parametrize("retry_after", ["Wed, 21 Oct 2026 07:28:00 GMT", "soon", ""])
+def test_a_retry_after_that_is_a_date_does_not_end_the_run(retry_after: str):
+    class AnsweredWhileWaiting(FakeServer):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            is_long_poll = "/interrupts/" in request.url.path
+            if is_long_poll:
+                self.answer("order")
+            response = super().handle_request(request)
+            if is_long_poll:
+                response.headers["Retry-After"] = retry_after
+            return response
+
+    with AnsweredWhileWaiting().client() as client:
+        assert client.run("PR-1").execute(Buyer())["receipt"] == {"order": "PO-2231"}
 
 
 def test_a_server_that_stays_away_is_unreachable(server: FakeServer):

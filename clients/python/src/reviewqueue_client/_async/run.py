@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 from reviewqueue_client._async.platform import Function, Heartbeat, call, sleep
 from reviewqueue_client.errors import EffectFailed, NotPerformed, Refused, ReviewQueueError, RunEnded, Stopped
+from reviewqueue_client.retries import seconds_of
 from reviewqueue_client.values import (
     STATE_FORMAT,
     Answer,
@@ -406,4 +407,4 @@ class AsyncRunHandle:
         if waiting:
             seconds = 30 if len(waiting) == 1 else 5
             _, headers = await self._client.exchange("GET", f"interrupts/{waiting[0]}?wait={seconds}", wait=seconds)
-            await sleep(float(headers.get("Retry-After", 0)))
+            await sleep(seconds_of(headers.get("Retry-After")))

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx
 from reviewqueue_client._sync.platform import Function, Heartbeat, call, sleep
 from reviewqueue_client.errors import EffectFailed, NotPerformed, Refused, ReviewQueueError, RunEnded, Stopped
+from reviewqueue_client.retries import seconds_of
 from reviewqueue_client.values import (
     STATE_FORMAT,
     Answer,
@@ -405,4 +406,4 @@ class RunHandle:
         if waiting:
             seconds = 30 if len(waiting) == 1 else 5
             _, headers = self._client.exchange("GET", f"interrupts/{waiting[0]}?wait={seconds}", wait=seconds)
-            sleep(float(headers.get("Retry-After", 0)))
+            sleep(seconds_of(headers.get("Retry-After")))
