@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import httpx
 import pytest
 from reviewqueue_client import (
     AsyncRun,
@@ -127,6 +129,106 @@ def test_an_unknown_outcome_waits_for_its_owner(server: FakeServer):
         server.resolve("PR-1", "mail:1", applied=True, receipt={"id": 7})
         assert client.run("PR-1").execute(agent) == {"id": 7}
     assert len(sent) == 1
+
+
+CIRCULAR: list[Any] = []
+CIRCULAR.append(CIRCULAR)
+
+
+@pytest.mark.parametrize(
+    ("receipt", "reason"),
+    [
+        (datetime(2026, 12, 1, tzinfo=UTC), "TypeError: datetime is not a JSON value"),
+        (Decimal("NaN"), "ValueError: NaN is not a JSON number"),
+        ("\ud800", "UnicodeEncodeError: "),
+        (CIRCULAR, "ValueError: Circular reference"),
+        ("x" * 1024 * 1024, "The body must have at most 1048576 bytes"),
+    ],
+    ids=["datetime", "NaN", "surrogate", "circular", "too large"],
+)
+def test_a_call_whose_receipt_cannot_be_recorded_is_applied(server: FakeServer, receipt: Any, reason: str):
+    sent: list[Any] = []
+    returned: list[Any] = []
+
+    def send(arguments: Any) -> Any:
+        sent.append(arguments)
+        return receipt
+
+    def agent(run: Run) -> Any:
+        returned.append(run.effect("mail:1", send, arguments={"to": "S-17"}))
+        if len(returned) == 1:
+            raise Killed
+        return "done"
+
+    with server.client() as client:
+        with pytest.raises(Killed):
+            client.run("PR-1").execute(agent)
+        effect = server.runs["PR-1"].effects["mail:1"]
+        assert (effect.status, list(effect.receipt)) == ("applied", ["receipt_not_recorded"])
+        assert effect.receipt["receipt_not_recorded"].startswith(reason)
+        assert client.run("PR-1").execute(agent) == "done"
+    assert len(sent) == 1
+    assert returned[0] is receipt
+    assert returned[1] == effect.receipt
+
+
+def test_a_receipt_that_a_proxy_refuses_is_replaced_by_the_reason(server: FakeServer):
+    def send(arguments: Any) -> Any:
+        server.fail_next(1, status=413)
+        return "large"
+
+    with server.client() as client:
+        assert client.run("PR-1").execute(lambda run: run.effect("mail:1", send)) == "large"
+    effect = server.runs["PR-1"].effects["mail:1"]
+    assert effect.status == "applied"
+    assert effect.receipt["receipt_not_recorded"].endswith("HTTP status 413")
+
+
+def test_a_receipt_is_not_replaced_while_the_server_is_unreachable(server: FakeServer):
+    def send(arguments: Any) -> Any:
+        server.fail_next(8, status=0)
+        return "sent"
+
+    with server.client() as client, pytest.raises(Unreachable):
+        client.run("PR-1").execute(lambda run: run.effect("mail:1", send))
+    assert server.runs["PR-1"].effects["mail:1"].status == "unknown"
+
+
+@pytest.mark.parametrize("status", [0, 413])
+def test_an_exception_of_a_call_is_raised_when_it_cannot_be_reported(server: FakeServer, status: int):
+    def send(arguments: Any) -> Any:
+        server.fail_next(8 if status == 0 else 1, status=status)
+        raise LookupError("no such supplier")
+
+    with server.client() as client, pytest.raises(LookupError, match="no such supplier"):
+        client.run("PR-1").execute(lambda run: run.effect("mail:1", send))
+    assert server.runs["PR-1"].effects["mail:1"].status == "unknown"
+
+
+def test_an_exception_whose_text_the_server_would_refuse_is_reported(server: FakeServer):
+    def send(arguments: Any) -> Any:
+        raise NotPerformed("no file \udcff\0")
+
+    with server.client() as client, pytest.raises(NotPerformed):
+        client.run("PR-1").execute(lambda run: run.effect("mail:1", send))
+    effect = server.runs["PR-1"].effects["mail:1"]
+    assert (effect.status, effect.error) == ("failed", "no file \\udcff\\x00")
+
+
+def test_a_receipt_of_an_asynchronous_call_that_is_not_json_is_replaced_by_the_reason(server: FakeServer):
+    async def send(arguments: Any) -> Any:
+        await asyncio.sleep(0)
+        return {1, 2}
+
+    async def agent(run: AsyncRun) -> Any:
+        return sorted(await run.effect("mail:1", send))
+
+    async def main() -> Any:
+        async with server.async_client() as client:
+            return await (await client.run("PR-1")).execute(agent)
+
+    assert asyncio.run(main()) == [1, 2]
+    assert server.runs["PR-1"].effects["mail:1"].status == "applied"
 
 
 def test_a_call_that_surely_did_not_happen_is_tried_again(server: FakeServer):
@@ -313,6 +415,43 @@ def test_a_worker_calls_the_function_of_the_step(server: FakeServer):
     assert worker.run_once(wait=0) == 0
 
 
+def test_a_checkpoint_at_the_same_step_calls_its_function_again(server: FakeServer):
+    client = server.client()
+    worker = client.worker()
+    pages: list[int] = []
+
+    @worker.step("start")
+    def start(run: Run) -> None:
+        run.checkpoint("page", 1)
+
+    @worker.step("page")
+    def page(run: Run) -> Any:
+        pages.append(run.state)
+        if run.state == 3:
+            return {"pages": len(pages)}
+        return run.checkpoint("page", run.state + 1)
+
+    client.run("PR-1")
+    assert worker.run_once(wait=0) == 1
+    assert (server.runs["PR-1"].status, server.runs["PR-1"].result, pages) == ("completed", {"pages": 3}, [1, 2, 3])
+
+
+def test_the_asynchronous_worker_calls_the_same_step_again(server: FakeServer):
+    pages: list[int] = []
+
+    async def agent(run: AsyncRun) -> Any:
+        pages.append(run.state or 1)
+        if pages[-1] < 3:
+            return await run.checkpoint("start", pages[-1] + 1)
+        return "done"
+
+    async def main() -> Any:
+        async with server.async_client() as client:
+            return await (await client.run("PR-1")).execute(agent)
+
+    assert (asyncio.run(main()), pages) == ("done", [1, 2, 3])
+
+
 def test_a_step_without_a_function_is_released(server: FakeServer):
     client = server.client()
     client.run("PR-1")
@@ -383,6 +522,22 @@ def test_a_request_waits_as_long_as_the_server_says(server: FakeServer, monkeypa
     server.fail_next(1, status=429, retry_after=7)
     server.client().run("PR-1")
     assert slept == [7.0]
+
+
+@pytest.mark.parametrize("retry_after", ["Wed, 21 Oct 2026 07:28:00 GMT", "soon", ""])
+def test_a_retry_after_that_is_a_date_does_not_end_the_run(retry_after: str):
+    class AnsweredWhileWaiting(FakeServer):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            is_long_poll = "/interrupts/" in request.url.path
+            if is_long_poll:
+                self.answer("order")
+            response = super().handle_request(request)
+            if is_long_poll:
+                response.headers["Retry-After"] = retry_after
+            return response
+
+    with AnsweredWhileWaiting().client() as client:
+        assert client.run("PR-1").execute(Buyer())["receipt"] == {"order": "PO-2231"}
 
 
 def test_a_server_that_stays_away_is_unreachable(server: FakeServer):

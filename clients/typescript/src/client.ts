@@ -1,4 +1,4 @@
-import { Refused, ReviewQueueError, Unreachable, type Problem } from "./errors.js";
+import { RETRYABLE, Refused, ReviewQueueError, Unreachable, type Problem } from "./errors.js";
 import { dumps, loads } from "./exact-json.js";
 import { RunHandle } from "./run.js";
 import type { Request } from "./values.js";
@@ -30,9 +30,6 @@ export interface RunOptions {
   parent?: string;
   metadata?: Record<string, unknown>;
 }
-
-/** Statuses of a proxy or a server that is not ready, whose body is not a problem. */
-const RETRYABLE = new Set([408, 429, 500, 502, 503, 504]);
 
 /** A connection to one server with one agent's key. */
 export class Client {
@@ -94,7 +91,7 @@ export class Client {
           problem = new Refused(response.status, loads(text) as Problem);
           if (!(problem as Refused).retryable) throw problem;
         } else {
-          problem = new Unreachable(`${method} ${path}: HTTP status ${response.status}`);
+          problem = new Unreachable(`${method} ${path}: HTTP status ${response.status}`, { status: response.status });
           if (!RETRYABLE.has(response.status)) throw problem;
         }
       } catch (error) {

@@ -1,3 +1,6 @@
+/** Statuses of a proxy or a server that is not ready, whose body is not a problem. */
+export const RETRYABLE = new Set([408, 429, 500, 502, 503, 504]);
+
 /** The base of all errors of this package. */
 export class ReviewQueueError extends Error {
   override name = "ReviewQueueError";
@@ -26,11 +29,27 @@ export class Refused extends ReviewQueueError {
     this.code = problem.code ?? "";
     this.retryable = problem.retryable ?? false;
   }
+
+  /** Whether the same request would be refused again. */
+  get isFinal(): boolean {
+    return !this.retryable;
+  }
 }
 
-/** The server gave no usable answer, also after the retries. */
+/** The server gave no usable answer, also after the retries. `status`: of a proxy's response, 0 without one. */
 export class Unreachable extends ReviewQueueError {
   override name = "Unreachable";
+  readonly status: number;
+
+  constructor(message: string, options: ErrorOptions & { status?: number } = {}) {
+    super(message, options);
+    this.status = options.status ?? 0;
+  }
+
+  /** Whether the same request would be refused again. */
+  get isFinal(): boolean {
+    return this.status >= 400 && this.status < 500 && !RETRYABLE.has(this.status);
+  }
 }
 
 /** The run ended without a result: it failed, was cancelled, or expired. `outcome` is its error, if it has one. */

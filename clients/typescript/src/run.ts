@@ -1,5 +1,6 @@
 import { sleep, type Client } from "./client.js";
-import { EffectFailed, NotPerformed, Refused, ReviewQueueError, RunEnded, Stopped } from "./errors.js";
+import { EffectFailed, NotPerformed, Refused, ReviewQueueError, RunEnded, Stopped, Unreachable } from "./errors.js";
+import { dumps } from "./exact-json.js";
 import {
   STATE_FORMAT,
   packState,
@@ -82,6 +83,11 @@ export class Run {
     this.#recorded = this.attempt <= 1 ? {} : undefined;
   }
 
+  /** The number of the last checkpoint; each new one has a higher number. */
+  get checkpointNumber(): number {
+    return this.#number;
+  }
+
   // --- steps ----------------------------------------------------------------------------------------------------------
 
   /**
@@ -123,7 +129,8 @@ export class Run {
 
   /**
    * Perform a call to the outside world once, and return its receipt. `perform` gets the arguments: with a `permit` those
-   * that people approved. `name` is the function's name when left out.
+   * that people approved. `name` is the function's name when left out. A receipt that is not a JSON value, or that the
+   * server refuses, is returned now; recorded is `{ receipt_not_recorded: reason }`.
    */
   async effect<T = any>(key: string, perform: (args: any) => T | Promise<T>, options: EffectOptions = {}): Promise<T> {
     await this.#safePoint();
@@ -147,20 +154,44 @@ export class Run {
       if (begun.status === "failed") throw new EffectFailed(key, begun.error);
       return begun.receipt;
     }
-    let outcome: Record<string, unknown> = {};
+    const report = (outcome: object): Promise<unknown> =>
+      this.#client.call("POST", `runs/${this.id}/${path}/outcome`, { attempt_token: begun.attempt_token, ...outcome });
+    let receipt: unknown;
     try {
-      const receipt = (await perform(begun.arguments)) ?? null;
-      outcome = { status: "applied", receipt };
-      return receipt;
+      receipt = (await perform(begun.arguments)) ?? null;
     } catch (error) {
-      outcome = { status: "unknown", error: String(error).slice(0, 2000) };
-      if (error instanceof NotPerformed) outcome = { ...outcome, status: "failed", retryable: error.retryable };
-      else if (isNotConnected(error)) outcome = { ...outcome, status: "failed", retryable: true };
+      let outcome: object = { status: "unknown" };
+      if (error instanceof NotPerformed) outcome = { status: "failed", retryable: error.retryable };
+      else if (isNotConnected(error)) outcome = { status: "failed", retryable: true };
+      try {
+        await report({ ...outcome, error: plain(String(error), 2000) });
+      } catch (problem) {
+        console.error(`reviewqueue-client: the outcome of ${key} of the run ${this.key} was not reported`, problem);
+      }
       throw error;
-    } finally {
-      const report = { attempt_token: begun.attempt_token, ...outcome };
-      await this.#client.call("POST", `runs/${this.id}/${path}/outcome`, report);
     }
+    const reason = await this.#reportApplied(report, receipt);
+    if (reason) {
+      console.warn(`reviewqueue-client: the receipt of ${key} of the run ${this.key} was not recorded: ${reason}`);
+      await report({ status: "applied", receipt: { receipt_not_recorded: plain(reason, 2000) } });
+    }
+    return receipt;
+  }
+
+  /** Report the receipt. Returns why it cannot be recorded: it is not JSON, or the server refuses it. */
+  async #reportApplied(report: (outcome: object) => Promise<unknown>, receipt: unknown): Promise<string> {
+    try {
+      dumps(receipt);
+    } catch (error) {
+      return String(error);
+    }
+    try {
+      await report({ status: "applied", receipt });
+    } catch (problem) {
+      if (!((problem instanceof Refused || problem instanceof Unreachable) && problem.isFinal)) throw problem;
+      return problem.message;
+    }
+    return "";
   }
 
   /** Perform a compensation of a claim. */
@@ -248,7 +279,7 @@ export class Run {
   /** Return the run, so that another worker can claim it at once. */
   async release(reason: "retry" | "incompatible" | "unknown_checkpoint" = "retry", detail = ""): Promise<void> {
     this.#stop = "released";
-    const body = { reason, detail: detail.slice(0, 300) };
+    const body = { reason, detail: plain(detail, 300) };
     await this.#ignoringRefusals(this.#client.call("POST", `runs/${this.id}/lease/release`, body, { lease: this.#lease }));
   }
 
@@ -327,6 +358,11 @@ export class Run {
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
+}
+
+/** Return a text that the server accepts as an error: without lone surrogates and NUL, and not too long. */
+function plain(text: string, maxLength: number): string {
+  return text.slice(0, maxLength).replace(/[\0\p{Surrogate}]/gu, "\ufffd");
 }
 
 function isNotConnected(error: unknown): boolean {

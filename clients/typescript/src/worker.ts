@@ -117,11 +117,13 @@ export class Worker {
   async #continue(run: Run): Promise<void> {
     for (;;) {
       const step = run.stepName;
+      const number = run.checkpointNumber;
       const work = this.#steps.get(step) ?? this.#everyStep;
       if (!work) return run.release("unknown_checkpoint", `no function is registered for the step ${step}`);
       const result = await work(run);
       if (run.ended) return;
-      if (run.stepName === step) return run.complete(result);
+      // A checkpoint can continue at the same step.
+      if (run.checkpointNumber === number) return run.complete(result);
     }
   }
 

@@ -1,7 +1,7 @@
 // The client without a server: exact numbers, retries, refusals, and what a run sends.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Client, ExactNumber, Refused, Unreachable, dumps, isApproved, loads } from "../dist/index.js";
+import { Client, ExactNumber, NotPerformed, Refused, Unreachable, dumps, isApproved, loads } from "../dist/index.js";
 
 const PROBLEM = { "Content-Type": "application/problem+json" };
 
@@ -100,6 +100,72 @@ test("an effect whose function throws has an unknown outcome, and the run is rel
   assert.equal(sent[2].body.status, "unknown");
   assert.deepEqual(errors, ["no reply"]);
   assert.equal(sent[3].path, "runs/run_1/lease/release");
+});
+
+const BEGUN = [201, { perform: true, attempt_token: "att_1", arguments: {} }];
+const TOO_LARGE = { code: "payload_too_large", detail: "The body is too large.", retryable: false };
+
+/** Return what a run with one effect sent and logged, after its claim and the begin of the effect. */
+async function performed(send, ...replies) {
+  const errors = [];
+  const { client, sent } = scripted([200, [CLAIM]], BEGUN, ...replies, [200, {}]);
+  const work = async (run) => typeof (await run.effect("mail:1", send));
+  await client.worker({ onError: (error) => errors.push(error.message) }).everyStep(work).runOnce(0);
+  return { sent: sent.slice(2), errors };
+}
+
+test("a call whose receipt is not JSON is applied, and its result is returned", async () => {
+  const circular = {};
+  circular.self = circular;
+  for (const receipt of [() => 1, NaN, Symbol("id"), circular]) {
+    const { sent, errors } = await performed(() => receipt, [200, {}]);
+    assert.equal(sent[0].body.status, "applied");
+    assert.match(sent[0].body.receipt.receipt_not_recorded, /not a JSON|Maximum call stack/);
+    assert.deepEqual([sent[1].path, sent[1].body.result, errors], ["runs/run_1/complete", typeof receipt, []]);
+  }
+});
+
+test("a receipt that the server or a proxy refuses is replaced by the reason", async () => {
+  for (const refusal of [[413, TOO_LARGE, PROBLEM], [413, "<html>"]]) {
+    const { sent, errors } = await performed(() => "large", refusal, [200, {}]);
+    assert.equal(sent[0].body.receipt, "large");
+    assert.equal(sent[1].body.status, "applied");
+    assert.match(sent[1].body.receipt.receipt_not_recorded, /too large|HTTP status 413/);
+    assert.deepEqual([sent[2].path, errors], ["runs/run_1/complete", []]);
+  }
+});
+
+test("a receipt is not replaced while the server is unreachable", async () => {
+  const { sent, errors } = await performed(() => "sent", ...Array(8).fill([0]));
+  assert.deepEqual(new Set(sent.slice(0, 8).map((it) => it.body.receipt)), new Set(["sent"]));
+  assert.equal(sent[8].path, "runs/run_1/lease/release");
+  assert.match(errors[0], /fetch failed/);
+});
+
+test("an error of a call is thrown when it cannot be reported", async () => {
+  const send = () => {
+    throw new NotPerformed("no supplier \ud800\0");
+  };
+  const { sent, errors } = await performed(send, [413, TOO_LARGE, PROBLEM]);
+  assert.deepEqual([sent[0].body.status, sent[0].body.error], ["failed", "NotPerformed: no supplier \ufffd\ufffd"]);
+  assert.deepEqual(errors, ["no supplier \ud800\0"]);
+});
+
+test("a checkpoint at the same step calls its function again", async () => {
+  const { client, sent } = scripted(
+    [200, [CLAIM]],
+    [201, { number: 1, control: "continue" }],
+    [201, { number: 2, control: "continue" }],
+    [200, { status: "completed" }],
+  );
+  const pages = [];
+  const work = async (run) => {
+    pages.push(run.state ?? 1);
+    return pages.at(-1) < 3 ? run.checkpoint("start", pages.at(-1) + 1) : "done";
+  };
+  await client.worker().everyStep(work).runOnce(0);
+  assert.deepEqual(pages, [1, 2, 3]);
+  assert.deepEqual([sent.at(-1).path, sent.at(-1).body], ["runs/run_1/complete", { result: "done" }]);
 });
 
 test("the name of a step is used once", async () => {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from reviewqueue_client.retries import RETRYABLE_STATUSES
+
 
 class ReviewQueueError(Exception):
     """The base of all errors of this package."""
@@ -21,9 +23,23 @@ class Refused(ReviewQueueError):
         self.retryable = bool(problem.get("retryable", False))
         self.errors: list[dict[str, Any]] = list(problem.get("errors") or [])
 
+    @property
+    def is_final(self) -> bool:
+        """Return whether the same request would be refused again."""
+        return not self.retryable
+
 
 class Unreachable(ReviewQueueError):
-    """The server gave no usable answer, also after the retries."""
+    """The server gave no usable answer, also after the retries. ``status``: of a proxy's response, 0 without one."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether the same request would be refused again."""
+        return 400 <= self.status < 500 and self.status not in RETRYABLE_STATUSES
 
 
 class RunEnded(ReviewQueueError):

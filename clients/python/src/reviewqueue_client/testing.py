@@ -21,7 +21,9 @@ from reviewqueue_client._sync.client import Client
 from reviewqueue_client.retries import Retries
 
 #: Status of the problem of each code that is refused here.
-_STATUS = {"not_found": 404, "payload_invalid": 422, "busy": 503}
+_STATUS = {"not_found": 404, "payload_too_large": 413, "payload_invalid": 422, "busy": 503}
+#: The real server has the same limit.
+_BODY_LIMIT = 1024 * 1024
 _ENDED = ("completed", "failed", "cancelled", "expired")
 
 
@@ -198,6 +200,8 @@ class FakeServer(httpx.BaseTransport, httpx.AsyncBaseTransport):
                     raise failure
                 return failure
             try:
+                if len(content) > _BODY_LIMIT:
+                    raise _Refusal("payload_too_large", f"The body must have at most {_BODY_LIMIT} bytes.")
                 reply = self._dispatch(request, path, exact_json.loads(content) if content else {})
             except _Refusal as refused:
                 problem = {"code": refused.code, "detail": str(refused), "retryable": False, "errors": []}

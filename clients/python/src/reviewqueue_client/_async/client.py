@@ -167,4 +167,5 @@ class AsyncClient:
 def _problem_of(response: httpx.Response) -> Refused | Unreachable:
     if response.headers.get("Content-Type", "").startswith("application/problem+json"):
         return Refused(response.status_code, exact_json.loads(response.content))
-    return Unreachable(f"{response.request.method} {response.request.url}: HTTP status {response.status_code}")
+    text = f"{response.request.method} {response.request.url}: HTTP status {response.status_code}"
+    return Unreachable(text, response.status_code)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote
 
 import httpx
+from reviewqueue_client import exact_json
 from reviewqueue_client._async.platform import Function, Heartbeat, call, sleep
-from reviewqueue_client.errors import EffectFailed, NotPerformed, Refused, ReviewQueueError, RunEnded, Stopped
+from reviewqueue_client.errors import (
+    EffectFailed,
+    NotPerformed,
+    Refused,
+    ReviewQueueError,
+    RunEnded,
+    Stopped,
+    Unreachable,
+)
+from reviewqueue_client.retries import seconds_of
 from reviewqueue_client.values import (
     STATE_FORMAT,
     Answer,
@@ -25,6 +36,8 @@ from reviewqueue_client.values import (
 
 if TYPE_CHECKING:
     from reviewqueue_client._async.client import AsyncClient
+
+log = logging.getLogger("reviewqueue_client")
 
 #: The lease has ended: another worker continues, or none does.
 LOST = frozenset({"lease_lost", "facts_changed", "approval_lost", "run_finished"})
@@ -68,6 +81,11 @@ class AsyncRun:
         self._recorded: dict[str, Any] | None = {} if self.attempt <= 1 else None
         self._stop = ""
         self._heartbeat = Heartbeat(self._send_heartbeat, lease_seconds / 3)
+
+    @property
+    def checkpoint_number(self) -> int:
+        """Return the number of the last checkpoint; each new one has a higher number."""
+        return self._number
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -125,7 +143,8 @@ class AsyncRun:
 
         ``function`` gets the arguments: with a ``permit`` those that people approved. An earlier execution's receipt is
         returned without a call. ``name`` is the function's name when left out. If the function raises ``NotPerformed`` or
-        cannot connect, the effect is recorded as failed; after any other exception its outcome is unknown.
+        cannot connect, the effect is recorded as failed; after any other exception its outcome is unknown. A receipt that is
+        not a JSON value, or that the server refuses, is returned now; recorded is ``{"receipt_not_recorded": reason}``.
         """
         await self._safe_point()
         body: dict[str, Any] = {"name": name or getattr(function, "__name__", ""), "repeat": repeat}
@@ -144,22 +163,47 @@ class AsyncRun:
             if begun["status"] == "failed":
                 raise EffectFailed(key, begun.get("error"))
             return begun.get("receipt")
-        outcome: dict[str, Any] = {"attempt_token": begun["attempt_token"], "status": "unknown"}
+        path, token = f"runs/{self.id}/{path}/outcome", begun["attempt_token"]
         try:
             receipt = await call(function, begun["arguments"])
-            outcome |= {"status": "applied", "receipt": receipt}
         except NotPerformed as error:
-            outcome |= {"status": "failed", "error": str(error)[:2000], "retryable": error.retryable}
+            await self._report_error(path, error, attempt_token=token, status="failed", retryable=error.retryable)
             raise
         except (ConnectionRefusedError, httpx.ConnectError) as error:
-            outcome |= {"status": "failed", "error": str(error)[:2000], "retryable": True}
+            await self._report_error(path, error, attempt_token=token, status="failed", retryable=True)
             raise
         except BaseException as error:
-            outcome |= {"error": f"{type(error).__name__}: {error}"[:2000]}
+            await self._report_error(path, error, attempt_token=token, status="unknown")
             raise
-        finally:
-            await self.client.call("POST", f"runs/{self.id}/{path}/outcome", outcome)
+        await self._report_applied(path, receipt, attempt_token=token)
         return receipt
+
+    async def _report_applied(self, path: str, receipt: Any, **outcome: Any) -> None:
+        """Report the receipt; one that is not JSON or that the server refuses is replaced by the reason."""
+        outcome["status"] = "applied"
+        try:
+            exact_json.dumps(receipt)
+        except Exception as error:  # noqa: BLE001  # the call was made, so it must be recorded
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            try:
+                await self.client.call("POST", path, outcome | {"receipt": receipt})
+            except (Refused, Unreachable) as problem:
+                if not problem.is_final:
+                    raise
+                reason = str(problem)
+            else:
+                return
+        log.warning("a receipt of the run %s was not recorded: %s", self.key, reason)
+        await self.client.call("POST", path, outcome | {"receipt": {"receipt_not_recorded": _plain(reason)}})
+
+    async def _report_error(self, path: str, error: BaseException, **outcome: Any) -> None:
+        """Report the exception of a function. The function's exception is raised, so one of the report is logged."""
+        try:
+            text = _plain(f"{error}" if outcome["status"] == "failed" else f"{type(error).__name__}: {error}")
+            await self.client.call("POST", path, outcome | {"error": text})
+        except Exception:
+            log.exception("the outcome of a call of the run %s was not reported", self.key)
 
     # --- requests to people -------------------------------------------------------------------------------------------
 
@@ -249,7 +293,7 @@ class AsyncRun:
             await self.client.call(
                 "POST",
                 f"runs/{self.id}/lease/release",
-                {"reason": reason, "detail": detail[:300]},
+                {"reason": reason, "detail": _plain(detail)[:300]},
                 lease=self._lease,
             )
 
@@ -329,6 +373,11 @@ class AsyncRun:
         await self._heartbeat.close()
 
 
+def _plain(text: str) -> str:
+    """Return a text that the server accepts as an error: without lone surrogates and NUL, and not too long."""
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")[:2000]
+
+
 class AsyncRunHandle:
     """A run that was started or found by its key. ``execute`` carries it to its end, in this process."""
 
@@ -401,4 +450,4 @@ class AsyncRunHandle:
         if waiting:
             seconds = 30 if len(waiting) == 1 else 5
             _, headers = await self._client.exchange("GET", f"interrupts/{waiting[0]}?wait={seconds}", wait=seconds)
-            await sleep(float(headers.get("Retry-After", 0)))
+            await sleep(seconds_of(headers.get("Retry-After")))

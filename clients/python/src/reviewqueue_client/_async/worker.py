@@ -142,7 +142,7 @@ class AsyncWorker:
 
     async def _continue(self, run: AsyncRun) -> None:
         while True:
-            step = run.step_name
+            step, number = run.step_name, run.checkpoint_number
             function = self._steps.get(step, self._every_step)
             if function is None:
                 await run.release("unknown_checkpoint", f"no function is registered for the step {step}")
@@ -150,7 +150,7 @@ class AsyncWorker:
             result = await call(function, run)
             if run.ended:
                 return
-            if run.step_name == step:
+            if run.checkpoint_number == number:  # a checkpoint can continue at the same step
                 await run.complete(result)
                 return
 

@@ -143,7 +143,7 @@ class Worker:
 
     def _continue(self, run: Run) -> None:
         while True:
-            step = run.step_name
+            step, number = run.step_name, run.checkpoint_number
             function = self._steps.get(step, self._every_step)
             if function is None:
                 run.release("unknown_checkpoint", f"no function is registered for the step {step}")
@@ -151,7 +151,7 @@ class Worker:
             result = call(function, run)
             if run.ended:
                 return
-            if run.step_name == step:
+            if run.checkpoint_number == number:  # a checkpoint can continue at the same step
                 run.complete(result)
                 return
 
