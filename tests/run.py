@@ -225,7 +225,7 @@ def whole_suite(
     run: Run, database: str, addressed: dict[str, str], *, browser: bool, pytest_arguments: list[str]
 ) -> None:
     two_at_once = ["-n", PROCESSES, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
-    # A test that touches no database ran on SQLite, and its result on PostgreSQL would be the same.
+    # The result of other tests on PostgreSQL would be the same as on SQLite, where they ran.
     suite = [*two_at_once, "--only-with-database"] if database == "PostgreSQL" else two_at_once
     pytest(run, f"suite on {database}", addressed, suite, marks="not postgresql and not browser")
     if database == "PostgreSQL":
