@@ -11,8 +11,10 @@ from django.core import mail
 from django.core.management import call_command
 from django.test import Client
 
+from ledger.errors import NotFound
 from reviewqueue.models import Notification, NotificationPreferences, PersonChange, QueueNotificationPreference
 from reviewqueue.notifications import messages, senders
+from reviewqueue.operations import people
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -142,6 +144,30 @@ def test_operators_cannot_lock_themselves_out(client, operator, move):
     assert operator.is_active
     assert operator.groups.exists()
     assert not PersonChange.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda stale, other, group: people.set_active(stale, other.username, active=False),
+        lambda stale, other, group: people.remove_role(stale, other.username, group_pk=group.pk),
+        lambda stale, other, group: people.send_password_link(stale, other.username),
+        lambda stale, other, group: people.add_or_invite(stale, "new@example.org", role="operator", queue="", agent=""),
+    ],
+)
+@pytest.mark.parametrize("loss", ["disabled", "removed from the group"])
+def test_an_operator_who_lost_the_role_during_the_request_changes_nothing(operator, change, loss):
+    """Otherwise two operators who disable each other at the same moment leave no operator."""
+    other, group = builders.a_person("two@example.org", "operators"), operator.groups.get()
+    stale = User.objects.get(pk=operator.pk)
+    if loss == "disabled":
+        people.set_active(other, operator.username, active=False)
+    else:
+        people.remove_role(other, operator.username, group_pk=group.pk)
+    with pytest.raises(NotFound):
+        change(stale, other, group)
+    assert User.objects.filter(is_active=True, groups__name="operators").get() == other
+    assert PersonChange.objects.count() == 1
 
 
 @pytest.mark.parametrize(
