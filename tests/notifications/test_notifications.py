@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 
 from ledger import clock
-from reviewqueue import permissions, reviewer_actions
+from reviewqueue import permissions, reviewer_actions, tasks
 from reviewqueue.models import (
     MESSAGE_MOVES,
     MessageStatus,
@@ -22,6 +23,7 @@ from reviewqueue.notifications import derivation, messages, preferences
 from reviewqueue.notifications.content import neutral_title
 from reviewqueue.notifications.kinds import KIND_OF_EVENT, NotificationKind
 from reviewqueue.operations import kill_switch
+from reviewqueue.webhooks import outbox
 from reviewqueue.webhooks.event_types import TYPES
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.models import Event, Feed, Interrupt
@@ -419,6 +421,65 @@ def test_an_agent_whose_events_fail_delays_no_other(ana, monkeypatch):
 
     monkeypatch.setattr(derivation, "notices_of", sometimes)
     assert len(derive_and_send()) == 1
+
+
+def test_an_event_with_many_recipients_takes_several_transactions(ana, monkeypatch):
+    for name in ("ben", "cem"):
+        builders.a_reviewer(f"{name}@example.org")
+    prefer(User.objects.get(username="cem@example.org"), by_mail=False)
+    waits = [builders.a_wait(f"order-{place}") for place in range(3)]
+    run = builders.a_running_run()
+    builders.suspend_run(run, *waits)
+    outbox.publish_events(seconds=10)
+    monkeypatch.setattr(derivation, "MAX_ROWS", 3)
+    [agent_id] = Feed.objects.values_list("pk", flat=True)
+    assert derivation.derive_batch(agent_id=agent_id) == 4, "it ends after the notice that reaches the limit"
+    assert derivation.any_event_to_read()
+    assert derivation.derive_batch(agent_id=agent_id) == 2
+    assert not derivation.any_event_to_read()
+    assert Notification.objects.count() == 6
+
+
+def test_a_batch_after_its_time_ends_after_one_event(ana):
+    prefer(ana, by_mail=False)
+    for _ in range(2):
+        builders.a_waiting_interrupt()
+    outbox.publish_events(seconds=10)
+    [agent_id] = Feed.objects.values_list("pk", flat=True)
+    first, second = Event.objects.filter(type="run.suspended").order_by("announced_seq")
+    derivation.derive_batch(agent_id=agent_id, until=0)
+    assert first.announced_seq <= NotificationCursor.objects.get().last_seq < second.announced_seq
+
+
+def test_the_time_of_a_derivation_is_checked_per_agent(ana, monkeypatch):
+    for slug in ("one", "two", "three"):
+        builders.a_waiting_interrupt(started=builders.a_running_run(builders.an_agent(slug)))
+    outbox.publish_events(seconds=10)
+    now, derived = [0.0], []
+
+    def slow(*, agent_id, **_):
+        now[0] += 8
+        derived.append(agent_id)
+        return 1
+
+    monkeypatch.setattr(derivation, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(derivation, "derive_batch", slow)
+    derivation.derive_notifications(seconds=10)
+    assert len(derived) == 2
+
+
+def test_a_derivation_that_is_killed_delays_no_message_that_is_due(ana, monkeypatch):
+    builders.a_waiting_interrupt()
+    outbox.publish_events(seconds=10)
+    derivation.derive_notifications(seconds=10)
+
+    def killed(*, seconds):
+        raise SystemExit
+
+    monkeypatch.setattr(derivation, "derive_notifications", killed)
+    with pytest.raises(SystemExit):
+        tasks.notify()
+    assert NotificationMessage.objects.count() == 1
 
 
 # --- statuses -----------------------------------------------------------------------------------------------------------
