@@ -95,7 +95,19 @@ def test_a_lead_who_assigns_a_request_notifies_its_new_assignees_but_not_the_lea
     assert recipients(derive_and_send()) == ["ana@example.org"]
 
 
-@pytest.mark.parametrize("written", ["@ben can you look?", "Please, @ben@example.org.", "(@Ben)"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "@ben can you look?",
+        "Please, @ben@example.org.",
+        "(@Ben)",
+        "Ask @ben.",
+        "Or @ben...",
+        "@ben- look",
+        "@ben@example.org- look",
+        "@ben@ look",
+    ],
+)
 def test_a_mention_notifies_the_person_if_the_request_is_visible(ana, written):
     builders.a_reviewer("ben@example.org")
     builders.a_person("zoe@example.org")
