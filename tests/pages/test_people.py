@@ -15,6 +15,7 @@ from ledger.errors import NotFound
 from reviewqueue.models import Notification, NotificationPreferences, PersonChange, QueueNotificationPreference
 from reviewqueue.notifications import messages, senders
 from reviewqueue.operations import people
+from runs.models import Queue
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -134,6 +135,38 @@ def test_an_operator_removes_a_role_and_with_the_last_one_reconciliation(client,
     owner.refresh_from_db()
     assert (owner.groups.count(), owner.is_staff) == (0, False)
     assert PersonChange.objects.get().before["groups"] == ["agent-owners"]
+
+
+def test_a_removal_names_every_role_of_the_group(client, operator):
+    ana = builders.a_reviewer("ana@example.org")
+    group = ana.groups.get()
+    Queue.objects.update(leads=group)
+    shown = client.get("/people").content.decode()
+    assert shown.count(f'name="group" value="{group.pk}"') == 1
+    assert "<span>reviewer of engineering, lead of engineering</span>" in shown
+    got = client.post("/people/remove-role", {"person": "ana@example.org", "group": group.pk}, follow=True)
+    assert (
+        "ana@example.org no longer has these roles, which share a group: reviewer of engineering, lead of engineering."
+        in got.content.decode()
+    )
+
+
+def test_a_removal_names_the_only_role_of_the_group(client, operator):
+    group = builders.a_reviewer("ana@example.org").groups.get()
+    got = client.post("/people/remove-role", {"person": "ana@example.org", "group": group.pk}, follow=True)
+    assert "ana@example.org no longer has the role reviewer of engineering." in got.content.decode()
+
+
+@pytest.mark.parametrize("program", ["reviewqueue", "python3 manage.py"])
+def test_without_a_mail_server_the_commands_are_those_of_the_installation(
+    client, operator, settings, monkeypatch, program
+):
+    settings.EMAIL_HOST = ""
+    monkeypatch.setattr("reviewqueue.operations.people.PROGRAM", program)
+    monkeypatch.setattr("reviewqueue.pages.people.PROGRAM", program)
+    assert f"Add new people with {program} add_person." in client.get("/people").content.decode()
+    got = client.post("/people/password-link", {"person": "ops@example.org"}, follow=True).content.decode()
+    assert f"Run: {program} changepassword" in got
 
 
 @pytest.mark.parametrize("move", ["disable", "remove-role"])
