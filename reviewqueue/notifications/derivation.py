@@ -12,12 +12,13 @@ import math
 import random
 import time
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
-from django.db.models import Count, Exists, Min, OuterRef, QuerySet
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
+from django.db.models.functions import TruncHour
 
 from ledger import clock
 from ledger.actors import person_actor
@@ -25,6 +26,7 @@ from ledger.public_ids import derive_id
 from ledger.transactions import use_case
 from reviewqueue.models import (
     ChatChannel,
+    MessageStatus,
     Notification,
     NotificationCursor,
     NotificationPreferences,
@@ -198,8 +200,11 @@ def read_halts_and_dead_letters() -> int:
     state = NotificationService.objects.select_for_update(of=("self",), no_key=True).get(name=ROWS)
     since = (state.read_until or now) - OVERLAP
     batch = _Batch([], now=now)
-    for notice in [*_halts(since), *_undelivered(since)] if settings.EMAIL_HOST else []:
-        batch.add(notice)
+    if settings.EMAIL_HOST:
+        undelivered = _undelivered(since)
+        _update_numbers(undelivered)
+        for notice in [*_halts(since), *undelivered]:
+            batch.add(notice)
     created = batch.store()
     NotificationService.objects.filter(name=ROWS).update(read_until=now)
     return created
@@ -219,8 +224,16 @@ def _halts(since: datetime) -> list[Notice]:
 
 
 def _undelivered(since: datetime) -> list[Notice]:
-    dead = Delivery.objects.filter(status=DeliveryStatus.DEAD, ended_at__gt=since).values("endpoint")
-    found = list(dead.annotate(number=Count("pk"), first=Min("ended_at")).order_by("endpoint"))
+    """Return a notice per endpoint and hour in which messages were given up since then, with the number of the hour."""
+    hour = since.replace(minute=0, second=0, microsecond=0)
+    dead = Delivery.objects.filter(status=DeliveryStatus.DEAD, ended_at__gte=hour)
+    found = list(
+        dead.annotate(hour=TruncHour("ended_at", tzinfo=UTC))
+        .values("endpoint", "hour")
+        .annotate(number=Count("pk"), last=Max("ended_at"))
+        .filter(last__gt=since)
+        .order_by("endpoint", "hour")
+    )
     endpoints = WebhookEndpoint.objects.select_related("agent__owner").in_bulk([row["endpoint"] for row in found])
     notices = []
     for row in found:
@@ -228,10 +241,18 @@ def _undelivered(since: datetime) -> list[Notice]:
         notices.append(
             Notice(
                 kind=NotificationKind.UNDELIVERED,
-                key=f"webhook:{endpoint.public_id}:{row['first']:%Y-%m-%dT%H}",
+                key=f"webhook:{endpoint.public_id}:{row['hour']:%Y-%m-%dT%H}",
                 people=list(members_of([endpoint.agent.owner_id])),
                 agent=endpoint.agent,
                 details={"messages": row["number"]},
             )
         )
     return notices
+
+
+def _update_numbers(notices: Iterable[Notice]) -> None:
+    """Update the number in notifications that an earlier read stored and that were not sent yet."""
+    for notice in notices:
+        stored = Notification.objects.filter(person__in=[one.pk for one in notice.people], key=notice.key)
+        unsent = stored.filter(Q(message=None) | Q(message__status=MessageStatus.DUE))
+        unsent.exclude(details=notice.details).update(details=notice.details)

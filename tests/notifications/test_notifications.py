@@ -222,6 +222,31 @@ def test_webhook_messages_that_were_given_up_notify_the_owners_once_an_hour(ana)
     assert derive_and_send() == []
 
 
+@pytest.mark.parametrize("is_composed", [False, True])
+def test_the_number_of_messages_given_up_is_the_one_at_the_last_read_before_the_mail(ana, is_composed):
+    owner = builders.a_person("own@example.org", "agent-owners")
+    wait, now = builders.a_waiting_interrupt(), clock.now()
+    derive_and_send()
+    if not is_composed:
+        prefer(owner, frequency="daily")
+    endpoint = WebhookEndpoint.objects.create(
+        public_id="end_1", agent=wait.agent, key="k", url="https://desk.example/", events=[], created_at=now
+    )
+    ended = {"status": DeliveryStatus.DEAD, "give_up_at": now, "ended_at": now, "created_at": now, "body": "{}"}
+    first, second = Event.objects.order_by("pk")[:2]
+    Delivery.objects.create(public_id="dlv_1", endpoint=endpoint, event=first, type=first.type, **ended)
+    derive()
+    Delivery.objects.create(public_id="dlv_2", endpoint=endpoint, event=second, type=second.type, **ended)
+    derive()
+    assert Notification.objects.get(kind="undelivered").details == {"messages": 2}
+    make_everything_due()
+    [sent] = derive_and_send()
+    assert "2 messages were given up." in sent.body
+    Delivery.objects.filter(public_id="dlv_1").update(status=DeliveryStatus.DUE)
+    derive()
+    assert Notification.objects.get(kind="undelivered").details == {"messages": 2}, "the mail is sent"
+
+
 # --- permissions --------------------------------------------------------------------------------------------------------
 
 
