@@ -212,7 +212,11 @@ def deliver() -> None:
 
 @entry_point
 def notify() -> None:
-    """Derive notifications from new events and rows, compose due messages, and delete old ones. It sends nothing."""
+    """Derive notifications from new events and rows, compose due messages, and delete old ones. It sends nothing.
+
+    What is due is composed first, so that a slow derivation delays no message.
+    """
+    messages.compose_messages()
     derivation.derive_notifications(seconds=NOTIFICATION_SECONDS)
     derivation.read_halts_and_dead_letters()
     messages.compose_messages()

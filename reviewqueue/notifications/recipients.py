@@ -24,7 +24,8 @@ from runs.use_cases.reconcile_outcomes import OPERATORS
 
 MAX_MENTIONS = 20
 MAX_ADDRESSEES = 500  # of one event: a larger group is not a group of reviewers
-_MENTION = re.compile(r"(?<![\w@.])@([\w.+-]{1,64}(?:@[\w-]+(?:\.[\w-]+){1,8})?)")
+#: An address, or a name that ends with a letter, digit or underscore: punctuation after it belongs to the sentence.
+_MENTION = re.compile(r"(?<![\w@.])@([\w.+-]{1,64}@[\w-]{0,62}\w(?:\.[\w-]{0,62}\w){1,8}|[\w.+-]{0,63}\w)")
 
 
 @dataclass(frozen=True, kw_only=True)

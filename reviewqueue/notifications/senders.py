@@ -33,6 +33,8 @@ SECONDS_PER_MESSAGE = 15.0
 _SUBJECT_OF_CHAT = "Review queue"
 #: Replies that concern one recipient or message, not the server.
 _FINAL_CODES = range(500, 600)
+#: RFC 1870: the reply to MAIL FROM if the declared size of the message exceeds the limit of the server.
+_TOO_LARGE = 552
 
 
 class Sender(Protocol):
@@ -70,8 +72,11 @@ class MailSender:
             code, reply = next(iter(refused.recipients.values()))
             return SendResult(trouble=_reply(code, reply), is_final=code in _FINAL_CODES)
         except smtplib.SMTPSenderRefused as refused:
+            trouble = _reply(refused.smtp_code, refused.smtp_error)
+            if refused.smtp_code == _TOO_LARGE:
+                return SendResult(trouble=trouble, is_final=True)
             self.close()
-            return SendResult(trouble=_reply(refused.smtp_code, refused.smtp_error), is_server_fault=True)
+            return SendResult(trouble=trouble, is_server_fault=True)
         except smtplib.SMTPDataError as refused:
             return SendResult(
                 trouble=_reply(refused.smtp_code, refused.smtp_error), is_final=refused.smtp_code in _FINAL_CODES

@@ -39,7 +39,7 @@ MAX_CHANGES = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
-    """One role of a person: its group, and what the group allows."""
+    """One group of a person, and every role that it gives: roles that share a group are removed together."""
 
     group_pk: int
     label: str
@@ -64,9 +64,9 @@ def list_people(*, search: str = "") -> tuple[list[ListedPerson], bool]:
         ListedPerson(
             person=person,
             roles=[
-                Role(group_pk=group.pk, label=label)
+                Role(group_pk=group.pk, label=", ".join(labels[group.pk]))
                 for group in person.groups.all()
-                for label in labels.get(group.pk, [])
+                if group.pk in labels
             ],
             last_seen=person.last_login,
         )
@@ -78,6 +78,11 @@ def list_people(*, search: str = "") -> tuple[list[ListedPerson], bool]:
 def recent_changes() -> list[PersonChange]:
     """Return the newest changes of all people."""
     return list(PersonChange.objects.select_related("person").order_by("-pk")[:MAX_CHANGES])
+
+
+def labels_of_group(group_pk: int) -> list[str]:
+    """Return every role that a group gives."""
+    return _labels().get(group_pk, [])
 
 
 def _labels() -> dict[int, list[str]]:
@@ -94,7 +99,9 @@ def _labels() -> dict[int, list[str]]:
 
 
 def _refuse_unless_operator(operator: AbstractUser) -> None:
-    if not permissions.is_operator(operator):
+    """Refuse a person who is no operator now: the row of a request can be older than a lock that it waited for."""
+    current = get_user_model().objects.filter(pk=operator.pk).first()
+    if current is None or not permissions.is_operator(current):
         raise NotFound
 
 
@@ -149,7 +156,7 @@ def send_password_link(operator: AbstractUser, address: str) -> AbstractUser:
     """Send a person a link to choose a new password. The present password stays valid until they use it."""
     person = _lock(operator, address)
     if not settings.EMAIL_HOST:
-        raise ProvisioningError("This installation sends no mail. Run: manage.py changepassword")
+        raise ProvisioningError(f"This installation sends no mail. Run: {PROGRAM} changepassword")
     if not person.is_active:
         raise ProvisioningError(f"{address} is disabled.")
     create_account_notification(person, NotificationKind.RESET)

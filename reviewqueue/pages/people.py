@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.operations import people as accounts
+from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.provisioning import ROLES, ProvisioningError
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from runs.models import Agent, Queue
@@ -40,6 +41,7 @@ def people(request: PageRequest) -> HttpResponse:
         "queues": list(Queue.objects.order_by("slug").values_list("slug", flat=True)),
         "agents": list(Agent.objects.order_by("slug").values_list("slug", flat=True)),
         "sends_mail": bool(settings.EMAIL_HOST),
+        "program": PROGRAM,
     }
     return render_page(request, "people/page.html", context)
 
@@ -76,14 +78,21 @@ def change_person(request: PageRequest, move: str) -> HttpResponse:
         "enable": (lambda: accounts.set_active(request.user, address, active=True), "is enabled"),
         "remove-role": (
             lambda: accounts.remove_role(request.user, address, group_pk=int(group)),
-            "no longer has this role",
+            "",
         ),
         "password-link": (lambda: accounts.send_password_link(request.user, address), "gets a link by mail"),
     }
     if move not in moves or (move == "remove-role" and not (group.isdecimal() and len(group) < 15)):
         raise Http404
     act, said = moves[move]
-    return _answer(request, act, lambda _: f"{address} {said}.")
+    return _answer(request, act, lambda _: f"{address} {said or _removed_roles(int(group))}.")
+
+
+def _removed_roles(group_pk: int) -> str:
+    labels = accounts.labels_of_group(group_pk)
+    if len(labels) > 1:
+        return f"no longer has these roles, which share a group: {', '.join(labels)}"
+    return f"no longer has the role {labels[0]}" if labels else "no longer has this role"
 
 
 def _answer(request: PageRequest, act: Callable[[], Any], said: Callable[[Any], str]) -> HttpResponse:

@@ -133,6 +133,30 @@ def test_a_refused_address_is_a_dead_letter_and_delays_no_other(port, tmp_path):
     assert NotificationService.objects.get(name="mail").rest_until is None
 
 
+def test_a_message_that_is_too_large_is_a_dead_letter_and_delays_no_other(port, tmp_path, monkeypatch):
+    """The server refuses it at MAIL FROM, because smtplib declares its size."""
+    builders.a_reviewer("ana@example.org")
+    builders.a_reviewer("ben@example.org")
+    builders.a_waiting_interrupt()
+    derive()
+    real = senders.render_mail
+
+    def render_large(message):
+        mail = real(message)
+        if message.person.username == "ana@example.org":
+            mail.body = "x" * 40_000_000
+        return mail
+
+    monkeypatch.setattr(senders, "render_mail", render_large)
+    with started_server(port, tmp_path / "received"):
+        send()
+    dead = NotificationMessage.objects.get(status=MessageStatus.DEAD)
+    assert (dead.person.username, dead.attempt) == ("ana@example.org", 1)
+    assert "552" in dead.trouble
+    assert NotificationMessage.objects.filter(status=MessageStatus.SENT).count() == 1
+    assert NotificationService.objects.get(name="mail").rest_until is None
+
+
 def test_without_a_server_the_channel_rests_longer_each_time_and_nothing_is_given_up(port):
     many_requests(10)
     rests = []

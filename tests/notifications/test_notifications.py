@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 
 from ledger import clock
-from reviewqueue import permissions, reviewer_actions
+from reviewqueue import permissions, reviewer_actions, tasks
 from reviewqueue.models import (
     MESSAGE_MOVES,
     MessageStatus,
@@ -22,6 +23,7 @@ from reviewqueue.notifications import derivation, messages, preferences
 from reviewqueue.notifications.content import neutral_title
 from reviewqueue.notifications.kinds import KIND_OF_EVENT, NotificationKind
 from reviewqueue.operations import kill_switch
+from reviewqueue.webhooks import outbox
 from reviewqueue.webhooks.event_types import TYPES
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.models import Event, Feed, Interrupt
@@ -93,7 +95,19 @@ def test_a_lead_who_assigns_a_request_notifies_its_new_assignees_but_not_the_lea
     assert recipients(derive_and_send()) == ["ana@example.org"]
 
 
-@pytest.mark.parametrize("written", ["@ben can you look?", "Please, @ben@example.org.", "(@Ben)"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "@ben can you look?",
+        "Please, @ben@example.org.",
+        "(@Ben)",
+        "Ask @ben.",
+        "Or @ben...",
+        "@ben- look",
+        "@ben@example.org- look",
+        "@ben@ look",
+    ],
+)
 def test_a_mention_notifies_the_person_if_the_request_is_visible(ana, written):
     builders.a_reviewer("ben@example.org")
     builders.a_person("zoe@example.org")
@@ -206,6 +220,31 @@ def test_webhook_messages_that_were_given_up_notify_the_owners_once_an_hour(ana)
     [sent] = derive_and_send()
     assert "2 messages were given up." in sent.body
     assert derive_and_send() == []
+
+
+@pytest.mark.parametrize("is_composed", [False, True])
+def test_the_number_of_messages_given_up_is_the_one_at_the_last_read_before_the_mail(ana, is_composed):
+    owner = builders.a_person("own@example.org", "agent-owners")
+    wait, now = builders.a_waiting_interrupt(), clock.now()
+    derive_and_send()
+    if not is_composed:
+        prefer(owner, frequency="daily")
+    endpoint = WebhookEndpoint.objects.create(
+        public_id="end_1", agent=wait.agent, key="k", url="https://desk.example/", events=[], created_at=now
+    )
+    ended = {"status": DeliveryStatus.DEAD, "give_up_at": now, "ended_at": now, "created_at": now, "body": "{}"}
+    first, second = Event.objects.order_by("pk")[:2]
+    Delivery.objects.create(public_id="dlv_1", endpoint=endpoint, event=first, type=first.type, **ended)
+    derive()
+    Delivery.objects.create(public_id="dlv_2", endpoint=endpoint, event=second, type=second.type, **ended)
+    derive()
+    assert Notification.objects.get(kind="undelivered").details == {"messages": 2}
+    make_everything_due()
+    [sent] = derive_and_send()
+    assert "2 messages were given up." in sent.body
+    Delivery.objects.filter(public_id="dlv_1").update(status=DeliveryStatus.DUE)
+    derive()
+    assert Notification.objects.get(kind="undelivered").details == {"messages": 2}, "the mail is sent"
 
 
 # --- permissions --------------------------------------------------------------------------------------------------------
@@ -419,6 +458,65 @@ def test_an_agent_whose_events_fail_delays_no_other(ana, monkeypatch):
 
     monkeypatch.setattr(derivation, "notices_of", sometimes)
     assert len(derive_and_send()) == 1
+
+
+def test_an_event_with_many_recipients_takes_several_transactions(ana, monkeypatch):
+    for name in ("ben", "cem"):
+        builders.a_reviewer(f"{name}@example.org")
+    prefer(User.objects.get(username="cem@example.org"), by_mail=False)
+    waits = [builders.a_wait(f"order-{place}") for place in range(3)]
+    run = builders.a_running_run()
+    builders.suspend_run(run, *waits)
+    outbox.publish_events(seconds=10)
+    monkeypatch.setattr(derivation, "MAX_ROWS", 3)
+    [agent_id] = Feed.objects.values_list("pk", flat=True)
+    assert derivation.derive_batch(agent_id=agent_id) == 4, "it ends after the notice that reaches the limit"
+    assert derivation.any_event_to_read()
+    assert derivation.derive_batch(agent_id=agent_id) == 2
+    assert not derivation.any_event_to_read()
+    assert Notification.objects.count() == 6
+
+
+def test_a_batch_after_its_time_ends_after_one_event(ana):
+    prefer(ana, by_mail=False)
+    for _ in range(2):
+        builders.a_waiting_interrupt()
+    outbox.publish_events(seconds=10)
+    [agent_id] = Feed.objects.values_list("pk", flat=True)
+    first, second = Event.objects.filter(type="run.suspended").order_by("announced_seq")
+    derivation.derive_batch(agent_id=agent_id, until=0)
+    assert first.announced_seq <= NotificationCursor.objects.get().last_seq < second.announced_seq
+
+
+def test_the_time_of_a_derivation_is_checked_per_agent(ana, monkeypatch):
+    for slug in ("one", "two", "three"):
+        builders.a_waiting_interrupt(started=builders.a_running_run(builders.an_agent(slug)))
+    outbox.publish_events(seconds=10)
+    now, derived = [0.0], []
+
+    def slow(*, agent_id, **_):
+        now[0] += 8
+        derived.append(agent_id)
+        return 1
+
+    monkeypatch.setattr(derivation, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(derivation, "derive_batch", slow)
+    derivation.derive_notifications(seconds=10)
+    assert len(derived) == 2
+
+
+def test_a_derivation_that_is_killed_delays_no_message_that_is_due(ana, monkeypatch):
+    builders.a_waiting_interrupt()
+    outbox.publish_events(seconds=10)
+    derivation.derive_notifications(seconds=10)
+
+    def killed(*, seconds):
+        raise SystemExit
+
+    monkeypatch.setattr(derivation, "derive_notifications", killed)
+    with pytest.raises(SystemExit):
+        tasks.notify()
+    assert NotificationMessage.objects.count() == 1
 
 
 # --- statuses -----------------------------------------------------------------------------------------------------------

@@ -11,8 +11,11 @@ from django.core import mail
 from django.core.management import call_command
 from django.test import Client
 
+from ledger.errors import NotFound
 from reviewqueue.models import Notification, NotificationPreferences, PersonChange, QueueNotificationPreference
 from reviewqueue.notifications import messages, senders
+from reviewqueue.operations import people
+from runs.models import Queue
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -134,6 +137,38 @@ def test_an_operator_removes_a_role_and_with_the_last_one_reconciliation(client,
     assert PersonChange.objects.get().before["groups"] == ["agent-owners"]
 
 
+def test_a_removal_names_every_role_of_the_group(client, operator):
+    ana = builders.a_reviewer("ana@example.org")
+    group = ana.groups.get()
+    Queue.objects.update(leads=group)
+    shown = client.get("/people").content.decode()
+    assert shown.count(f'name="group" value="{group.pk}"') == 1
+    assert "<span>reviewer of engineering, lead of engineering</span>" in shown
+    got = client.post("/people/remove-role", {"person": "ana@example.org", "group": group.pk}, follow=True)
+    assert (
+        "ana@example.org no longer has these roles, which share a group: reviewer of engineering, lead of engineering."
+        in got.content.decode()
+    )
+
+
+def test_a_removal_names_the_only_role_of_the_group(client, operator):
+    group = builders.a_reviewer("ana@example.org").groups.get()
+    got = client.post("/people/remove-role", {"person": "ana@example.org", "group": group.pk}, follow=True)
+    assert "ana@example.org no longer has the role reviewer of engineering." in got.content.decode()
+
+
+@pytest.mark.parametrize("program", ["reviewqueue", "python3 manage.py"])
+def test_without_a_mail_server_the_commands_are_those_of_the_installation(
+    client, operator, settings, monkeypatch, program
+):
+    settings.EMAIL_HOST = ""
+    monkeypatch.setattr("reviewqueue.operations.people.PROGRAM", program)
+    monkeypatch.setattr("reviewqueue.pages.people.PROGRAM", program)
+    assert f"Add new people with {program} add_person." in client.get("/people").content.decode()
+    got = client.post("/people/password-link", {"person": "ops@example.org"}, follow=True).content.decode()
+    assert f"Run: {program} changepassword" in got
+
+
 @pytest.mark.parametrize("move", ["disable", "remove-role"])
 def test_operators_cannot_lock_themselves_out(client, operator, move):
     form = {"person": "ops@example.org", "group": operator.groups.get().pk}
@@ -142,6 +177,30 @@ def test_operators_cannot_lock_themselves_out(client, operator, move):
     assert operator.is_active
     assert operator.groups.exists()
     assert not PersonChange.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda stale, other, group: people.set_active(stale, other.username, active=False),
+        lambda stale, other, group: people.remove_role(stale, other.username, group_pk=group.pk),
+        lambda stale, other, group: people.send_password_link(stale, other.username),
+        lambda stale, other, group: people.add_or_invite(stale, "new@example.org", role="operator", queue="", agent=""),
+    ],
+)
+@pytest.mark.parametrize("loss", ["disabled", "removed from the group"])
+def test_an_operator_who_lost_the_role_during_the_request_changes_nothing(operator, change, loss):
+    """Otherwise two operators who disable each other at the same moment leave no operator."""
+    other, group = builders.a_person("two@example.org", "operators"), operator.groups.get()
+    stale = User.objects.get(pk=operator.pk)
+    if loss == "disabled":
+        people.set_active(other, operator.username, active=False)
+    else:
+        people.remove_role(other, operator.username, group_pk=group.pk)
+    with pytest.raises(NotFound):
+        change(stale, other, group)
+    assert User.objects.filter(is_active=True, groups__name="operators").get() == other
+    assert PersonChange.objects.count() == 1
 
 
 @pytest.mark.parametrize(
