@@ -181,6 +181,9 @@ class DraftOrigin:
         return f"{self.version}.{self.tab}"
 
 
+#: The greatest version that is taken over from a form; a draft was deleted while the form was open. The next versions must
+#: match ``_ORIGIN`` too.
+MAX_SENT_VERSION = 99_999_999
 _ORIGIN = re.compile(r"([0-9]{1,9})\.([A-Za-z0-9]{8,40})")
 
 
@@ -223,7 +226,7 @@ def save_draft(
         if not overwrite and origin.tab != saved.tab and origin.version != last.version:
             raise NewerDraft
         _keep_other_form(stored, fields)
-    version = max(origin.version, 0 if last is None else last.version) + 1
+    version = max(min(origin.version, MAX_SENT_VERSION), 0 if last is None else last.version) + 1
     fields["draft"] = DraftOrigin(version=version, tab=origin.tab).token
     text = fields.urlencode()
     if len(text) > MAX_LENGTH:

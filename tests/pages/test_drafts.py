@@ -246,6 +246,15 @@ def test_one_tab_saves_again_and_again_also_where_a_response_was_lost(typing):
     assert TypedAnswer.objects.get().version == 3
 
 
+def test_a_forged_version_does_not_end_the_drafts_of_its_tab(typing):
+    client, _, interrupt, form = typing
+    form |= {"draft": f"999999999.{form['draft'].partition('.')[2]}", "edit": "1"}
+    for number in range(3):
+        form = after_save(save(client, interrupt, form | {"message-reject": f"Text {number}"}), form)
+    assert drafts.origin_of(QueryDict(TypedAnswer.objects.get().form)).token == form["draft"]
+    assert "Text 2" in page(client, interrupt)
+
+
 def test_an_older_text_of_one_tab_that_arrives_late_is_ignored(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form | {"message-reject": "The whole reason", "edit": "2000"})
