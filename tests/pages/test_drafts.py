@@ -361,7 +361,7 @@ def test_edited_arguments_with_a_member_named_like_a_secret_are_in_no_draft(typi
     assert_in_no_draft(client, interrupt, form | {"arguments.terms": f'[{{"pin": "{MARKER}"}}]'}, site="south")
 
 
-@pytest.mark.parametrize("text", ['{"a": "the password"}', '["token"]', 'She said "no" and', "a token"])
+@pytest.mark.parametrize("text", ['{"a": "the password"}', '["token"]', 'The site is "north"', "a token"])
 def test_a_text_without_a_member_named_like_a_secret_is_in_the_draft(text):
     schema = {"type": "object", "properties": {"site": {"type": "string"}, "terms": {}}, "additionalProperties": True}
     interrupt, client = desk.a_question(schema), desk.signed_in(desk.lena())
