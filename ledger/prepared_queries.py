@@ -176,7 +176,10 @@ def _insert(row: Model, on_conflict: OnConflict | None) -> bool:
 
 
 def insert_statement(row: Model, here: Any, on_conflict: OnConflict | None = None) -> tuple[str, list[Any]]:
-    """Return the INSERT of a row, which returns its primary key, and its parameters for the connection ``here``."""
+    """Return the INSERT of a row, which returns its primary key, and its parameters for the connection ``here``.
+
+    Raises ``RuntimeError`` if a related row has no key yet: the foreign key would be written as NULL.
+    """
     place = (here.vendor, type(row), on_conflict)
     if place not in _inserts:
         fields = [field for field in row._meta.local_concrete_fields if not field.primary_key]
@@ -186,7 +189,22 @@ def insert_statement(row: Model, here: Any, on_conflict: OnConflict | None = Non
         compiler.returning_fields = [row._meta.pk]
         _inserts[place] = compiler.as_sql()[0][0], fields
     text, fields = _inserts[place]
+    for field in fields:
+        if field.is_relation:
+            _set_foreign_key(row, field)
     return text, [field.get_db_prep_save(field.pre_save(row, add=True), here) for field in fields]
+
+
+def _set_foreign_key(row: Model, field: Any) -> None:
+    """Take the key of a related row that was inserted after it was assigned, as ``save`` does."""
+    related = field.get_cached_value(row, default=None)
+    if related is None:
+        return
+    key = getattr(related, field.target_field.attname)
+    if key is None:
+        raise RuntimeError(f"{type(row).__name__}.{field.name} must be inserted first: it has no primary key yet")
+    if getattr(row, field.attname) is None:
+        setattr(row, field.attname, key)
 
 
 _inserts: dict[tuple[str, Any, OnConflict | None], tuple[str, list[Any]]] = {}

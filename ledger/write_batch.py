@@ -35,7 +35,10 @@ class _Write:
 
 
 def insert_later(row: M) -> M:
-    """Insert a row, in one statement with the other writes. It may have no primary key until the next statement."""
+    """Insert a row, in one statement with the other writes. It may have no primary key until the next statement.
+
+    Until then no other inserted row can refer to it: ``insert_statement`` raises ``RuntimeError``.
+    """
     batch = _batch()
     if batch is None:
         return prepared_queries.insert_row(row)

@@ -7,7 +7,8 @@ is sent, the draft is kept in the browser's session until its author has signed 
 A draft has a version. A tab overwrites a draft only if it saved the newest version itself, or was opened with it. Otherwise
 it says so, and the reviewer chooses which text stays.
 
-A draft has only fields of the decision form, and none that is named like a secret: those are sent with the decision only.
+A draft has only fields of the decision form, and none that is named like a secret or has JSON with such a member: those
+are sent with the decision only.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
@@ -22,7 +24,7 @@ from django.db.models import Q
 from django.http import HttpRequest, QueryDict
 from django.utils.crypto import constant_time_compare, get_random_string, salted_hmac
 
-from ledger import clock
+from ledger import clock, exact_json
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions
@@ -38,8 +40,10 @@ SESSION_LIFETIME = timedelta(hours=12)
 # --- fields of a draft --------------------------------------------------------------------------------------------------
 
 _VERDICTS = "|".join(Verdict.values)
-#: What a reviewer fills in: a message, the fields of an input schema, the arguments of an edited call.
-_ENTERED = re.compile(rf"message-(?:{_VERDICTS})|(?:input(?:-(?:{_VERDICTS}))?|arguments)(?:\..*)?", re.DOTALL)
+#: The fields of an input schema, and the arguments of an edited call.
+_INPUT = re.compile(rf"(?:input(?:-(?:{_VERDICTS}))?|arguments)(?:\..*)?", re.DOTALL)
+#: What a reviewer fills in: those, and a message.
+_ENTERED = re.compile(rf"message-(?:{_VERDICTS})|{_INPUT.pattern}", re.DOTALL)
 #: What else a draft has: the chosen verdict, the confirmations, the version that was read.
 _STATE = re.compile(
     rf"verdict|since|state_version|content_digest|request_key|who|draft|edit|seen-[a-z0-9]+-(?:{_VERDICTS})"
@@ -65,16 +69,42 @@ def is_field_of_decision(name: str) -> bool:
 
 def is_named_like_a_secret(name: str) -> bool:
     """Return whether a segment of a control's name is password, token, key, code or the like."""
-    return any(_is_secret(segment) for segment in name.split(".")[1:] or [name])
+    return any(is_secret_name(segment) for segment in name.split(".")[1:] or [name])
 
 
-def _is_secret(segment: str) -> bool:
-    parts = [part.lower() for part in _NAME_PART.findall(segment)]
+def is_secret_name(name: str) -> bool:
+    """Return whether the name of one member is password, token, key, code or the like."""
+    parts = [part.lower() for part in _NAME_PART.findall(name)]
     if _SECRET & set(parts):
         return True
     if not parts or parts[-1] not in _SECRET_ALONE:
         return False
     return len(parts) == 1 or parts[-2] in _BEFORE_SECRET
+
+
+def _has_secret_member(text: str) -> bool:
+    """Return whether a text is JSON with a member named like a secret, or is no JSON and quotes such a name."""
+    if '"' not in text:
+        return False
+    try:
+        return _names_a_secret(exact_json.parse(text))
+    except PayloadInvalid:  # a JSON box with a mistake, or a text that is not meant as JSON
+        return any(is_secret_name(quoted) for quoted in text.split('"')[1:-1])
+
+
+def _names_a_secret(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_names_a_secret, value))
+    if not isinstance(value, dict):
+        return False
+    return any(is_secret_name(name) or _names_a_secret(inner) for name, inner in value.items())
+
+
+def _can_be_stored(name: str, texts: list[str]) -> bool:
+    if not is_field_of_decision(name) or is_named_like_a_secret(name):
+        return False
+    # A control's name does not say whether it is a JSON box. Messages are texts for people.
+    return not _INPUT.fullmatch(name) or not any(map(_has_secret_member, texts))
 
 
 def submitted_fields(post: QueryDict) -> list[tuple[str, str]]:
@@ -90,7 +120,7 @@ def draft_of(post: QueryDict) -> QueryDict:
     """Return the fields of a submitted decision form that can be stored."""
     draft = QueryDict(mutable=True)
     for name, texts in post.lists():
-        if is_field_of_decision(name) and not is_named_like_a_secret(name):
+        if _can_be_stored(name, texts):
             draft.setlist(name, texts)
     return draft
 
@@ -151,6 +181,9 @@ class DraftOrigin:
         return f"{self.version}.{self.tab}"
 
 
+#: The greatest version that is taken over from a form; a draft was deleted while the form was open. The next versions must
+#: match ``_ORIGIN`` too.
+MAX_SENT_VERSION = 99_999_999
 _ORIGIN = re.compile(r"([0-9]{1,9})\.([A-Za-z0-9]{8,40})")
 
 
@@ -193,7 +226,7 @@ def save_draft(
         if not overwrite and origin.tab != saved.tab and origin.version != last.version:
             raise NewerDraft
         _keep_other_form(stored, fields)
-    version = max(origin.version, 0 if last is None else last.version) + 1
+    version = max(min(origin.version, MAX_SENT_VERSION), 0 if last is None else last.version) + 1
     fields["draft"] = DraftOrigin(version=version, tab=origin.tab).token
     text = fields.urlencode()
     if len(text) > MAX_LENGTH:
@@ -212,7 +245,7 @@ def save_draft(
 def _keep_other_form(stored: QueryDict, fields: QueryDict) -> None:
     """Add what was entered in the other form of the page: a request for input has one to answer and one to decline."""
     sent = {name.partition(".")[0] for name in fields}
-    for name, texts in stored.lists():
+    for name, texts in draft_of(stored).lists():
         if _ENTERED.fullmatch(name) and name.partition(".")[0] not in sent:
             fields.setlist(name, texts)
 

@@ -18,9 +18,9 @@
   let had = null; // the focused control before the swap
 
   document.addEventListener("htmx:beforeSwap", (event) => {
-    const focused = document.activeElement;
-    const { name, value } = focused;
-    had = event.detail.target?.contains(focused) ? { name, value, href: focused.getAttribute("href") } : null;
+    const focused = document.activeElement; // can be null
+    const isInside = focused && event.detail.target?.contains(focused);
+    had = isInside ? { name: focused.name, value: focused.value, href: focused.getAttribute("href") } : null;
   });
 
   // htmx itself restores a control with the same id, and focuses one with `autofocus`.

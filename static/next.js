@@ -7,6 +7,7 @@
   const REFETCHED = 15_000; // ... when a verdict is chosen
   const state = { address: null, page: null, at: 0, waiting: null };
   let shown = window.location.pathname;
+  let isOpening = false; // one page at a time: a preloaded page can be shown once
 
   // --- fetching ------------------------------------------------------------------------------------------------------
 
@@ -50,8 +51,18 @@
 
   // --- showing -------------------------------------------------------------------------------------------------------
 
+  async function open(address, options) {
+    if (isOpening) return;
+    isOpening = true;
+    try {
+      await show(address, options);
+    } finally {
+      isOpening = false;
+    }
+  }
+
   // `news`: the response to the decision, with what was decided and the new count of the inbox.
-  async function open(address, { tag = "", news = null } = {}) {
+  async function show(address, { tag = "", news = null } = {}) {
     const page = await take(address, tag);
     if (!page) {
       sessionStorage.setItem("acted", "yes"); // focus.js
@@ -80,7 +91,7 @@
 
   document.addEventListener("htmx:beforeOnLoad", (event) => {
     const xhr = event.detail.xhr, to = xhr.getResponseHeader("HX-Redirect");
-    if (!to || !event.target.matches?.("main form") || event.detail.requestConfig.verb !== "post") return;
+    if (!to || isOpening || !event.target.matches?.("main form") || event.detail.requestConfig.verb !== "post") return;
     const address = new URL(to, window.location.href);
     if (address.origin !== window.location.origin || !/\/(interrupts|decisions)\/[a-z0-9_]+$/.test(address.pathname)) return;
     event.preventDefault();

@@ -380,6 +380,29 @@ def test_row_2_undo_and_search_are_one_key_away(lenas: Page):
     expect(lenas.get_by_label("Search requests")).to_be_focused()
 
 
+def test_next_pressed_twice_opens_the_next_request_once(lenas: Page):
+    """The fetched page can be shown once: a second press showed an empty one."""
+    first, second = desk.a_refund(1), desk.a_refund(2)
+    with lenas.expect_response(re.compile(r"/next")):  # the page of the next request is fetched beforehand
+        open_wait(lenas, first)
+    lenas.wait_for_load_state("networkidle")
+    lenas.evaluate(
+        "window.isSame = true; const next = document.querySelector('[data-next]'); next.click(); next.click()"
+    )
+    expect(lenas).to_have_url(re.compile(second.public_id))
+    expect(lenas.get_by_role("heading", level=1)).to_contain_text("R-2")
+    assert lenas.evaluate("window.isSame")
+
+
+def test_a_swap_while_no_element_has_the_focus_is_no_error(lenas: Page):
+    desk.a_refund(1)
+    lenas.goto("/")
+    lenas.evaluate("Object.defineProperty(document, 'activeElement', { configurable: true, get: () => null })")
+    lenas.evaluate("document.body.dispatchEvent(new CustomEvent('htmx:beforeSwap', { bubbles: true, detail: {} }))")
+    lenas.evaluate("delete document.activeElement")
+    expect(lenas.get_by_role("heading", level=1)).to_be_visible()
+
+
 # --- several at once --------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, User
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -114,3 +116,37 @@ def test_a_row_that_a_unique_constraint_prevents_is_not_inserted():
     assert not prepared_queries.insert_row_if_new(again)
     assert again.pk is None
     assert names() == ["a"]
+
+
+@pytest.mark.parametrize("insert", [insert_later, prepared_queries.insert_row, prepared_queries.insert_row_if_new])
+def test_a_row_that_refers_to_an_unsaved_row_is_refused(insert):
+    entry = LogEntry(user=User.objects.create(username="ana"), content_type=ContentType(), action_flag=1)
+    with pytest.raises(RuntimeError, match=r"LogEntry\.content_type must be inserted first"):
+        use_case(lambda: insert(entry))()
+    assert not LogEntry.objects.exists()
+
+
+@pytest.mark.postgresql
+def test_on_postgresql_a_row_that_refers_to_a_collected_row_is_refused():
+    @use_case
+    def write() -> None:
+        kind = insert_later(ContentType(app_label="a", model="b"))
+        insert_later(LogEntry(user=ana, content_type=kind, action_flag=1))
+
+    ana = User.objects.create(username="ana")
+    with pytest.raises(RuntimeError, match=r"LogEntry\.content_type must be inserted first"):
+        write()
+    assert not LogEntry.objects.exists()
+
+
+def test_a_row_gets_the_key_of_a_row_that_was_inserted_after_it_was_assigned():
+    kind = ContentType(app_label="a", model="b")
+    entry = LogEntry(user=User.objects.create(username="ana"), content_type=kind, action_flag=1)
+
+    @use_case
+    def write() -> None:
+        prepared_queries.insert_row(kind)
+        insert_later(entry)
+
+    write()
+    assert LogEntry.objects.get().content_type == kind

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.http import QueryDict
 from django.test import Client
 
 from ledger import clock
@@ -245,6 +246,15 @@ def test_one_tab_saves_again_and_again_also_where_a_response_was_lost(typing):
     assert TypedAnswer.objects.get().version == 3
 
 
+def test_a_forged_version_does_not_end_the_drafts_of_its_tab(typing):
+    client, _, interrupt, form = typing
+    form |= {"draft": f"999999999.{form['draft'].partition('.')[2]}", "edit": "1"}
+    for number in range(3):
+        form = after_save(save(client, interrupt, form | {"message-reject": f"Text {number}"}), form)
+    assert drafts.origin_of(QueryDict(TypedAnswer.objects.get().form)).token == form["draft"]
+    assert "Text 2" in page(client, interrupt)
+
+
 def test_an_older_text_of_one_tab_that_arrives_late_is_ignored(typing):
     client, _, interrupt, form = typing
     save(client, interrupt, form | {"message-reject": "The whole reason", "edit": "2000"})
@@ -272,3 +282,88 @@ def test_declining_keeps_the_answer_that_was_entered_in_the_other_form(typing):
     html = page(client, interrupt)
     assert "LT-2026-0917" in html
     assert "Not mine" in html
+
+
+# --- secrets ------------------------------------------------------------------------------------------------------------
+
+MARKER = "marker-5f1c"
+
+
+def names_of(html: str) -> list[str]:
+    return re.findall(r'name="((?:input|arguments)[^"]*)"', html)
+
+
+def assert_in_no_draft(client: Client, interrupt: Interrupt, form: dict[str, str], *, site: str) -> None:
+    """Assert that neither the stored draft nor the session has the secret, and that both have the site."""
+    save(client, interrupt, form)
+    stored = TypedAnswer.objects.get().form
+    client.session.flush()
+    desk.post(client, interrupt, form | {"act": form["verdict"]})
+    for text in (stored, client.session["draft"]["post"]):
+        assert site in text
+        assert MARKER not in text
+
+
+@pytest.mark.parametrize(
+    "name", ["api-key", "client-secret", "access.token", "one-time code", "Password!", "x" * 50 + "_pwd"]
+)
+def test_a_member_named_like_a_secret_is_in_no_draft_whatever_its_control_is_named(name):
+    schema = {"type": "object", "properties": {"site": {"type": "string"}, name: {"type": "string"}}}
+    schema["additionalProperties"] = False
+    interrupt, client = desk.a_question(schema), desk.signed_in(desk.lena())
+    [control] = set(names_of(page(client, interrupt))) - {"input.site"}
+    form = desk.form_of(client, interrupt, verdict="answer", **{control: MARKER, "input.site": "north"})
+    assert_in_no_draft(client, interrupt, form, site="north")
+
+
+def test_a_member_inside_one_that_is_named_like_a_secret_is_in_no_draft():
+    inner = {"type": "object", "properties": {"first": {"type": "string"}}, "additionalProperties": False}
+    schema = {"type": "object", "properties": {"site": {"type": "string"}, "api-key": inner}}
+    interrupt, client = desk.a_question(schema), desk.signed_in(desk.lena())
+    [control] = [name for name in names_of(page(client, interrupt)) if name.endswith(".first")]
+    form = desk.form_of(client, interrupt, verdict="answer", **{control: MARKER, "input.site": "north"})
+    assert_in_no_draft(client, interrupt, form, site="north")
+
+
+def test_a_member_with_another_unusual_name_is_in_the_draft():
+    schema = {"type": "object", "properties": {"post-code": {"type": "string"}}, "additionalProperties": False}
+    interrupt, client = desk.a_question(schema), desk.signed_in(desk.lena())
+    save(client, interrupt, desk.form_of(client, interrupt, verdict="answer", **{"input.-0": "10115"}))
+    assert "10115" in page(client, interrupt)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"password": "%s"}',
+        '{"a": [{"api-key": {"b": "%s"}}]}',
+        '{"pass\\u0077ord": "%s"}',
+        '{"password": "%s',
+        '{"a": "x, "password": "%s"}',
+        '"password": "%s"',
+        '{"password": 1, "password": "%s"}',
+    ],
+)
+@pytest.mark.parametrize("control", ["input.-others", "input.terms"])
+def test_a_json_box_with_a_member_named_like_a_secret_is_in_no_draft(control, text):
+    schema = {"type": "object", "properties": {"site": {"type": "string"}, "terms": {}}, "additionalProperties": True}
+    interrupt, client = desk.a_question(schema), desk.signed_in(desk.lena())
+    assert control in names_of(page(client, interrupt))
+    form = desk.form_of(client, interrupt, verdict="answer", **{control: text % MARKER, "input.site": "north"})
+    assert_in_no_draft(client, interrupt, form, site="north")
+
+
+def test_edited_arguments_with_a_member_named_like_a_secret_are_in_no_draft(typing):
+    client, _, _, _ = typing
+    interrupt = desk.an_order(proposal={"name": "order", "arguments": {"site": "north", "terms": [[1], {"a": 1}]}})
+    assert "arguments.terms" in names_of(page(client, interrupt))
+    form = desk.form_of(client, interrupt, verdict="edit", **{"arguments.site": "south"})
+    assert_in_no_draft(client, interrupt, form | {"arguments.terms": f'[{{"pin": "{MARKER}"}}]'}, site="south")
+
+
+@pytest.mark.parametrize("text", ['{"a": "the password"}', '["token"]', 'The site is "north"', "a token"])
+def test_a_text_without_a_member_named_like_a_secret_is_in_the_draft(text):
+    schema = {"type": "object", "properties": {"site": {"type": "string"}, "terms": {}}, "additionalProperties": True}
+    interrupt, client = desk.a_question(schema), desk.signed_in(desk.lena())
+    save(client, interrupt, desk.form_of(client, interrupt, verdict="answer", **{"input.terms": text}))
+    assert text in QueryDict(TypedAnswer.objects.get().form)["input.terms"]

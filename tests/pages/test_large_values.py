@@ -201,6 +201,14 @@ def test_many_fields_share_the_listed_values_that_a_page_has_room_for():
     assert sum(len(node.options) for node in form.root.members.values()) <= 2_200
 
 
+def test_a_part_that_became_json_uses_up_no_listed_values():
+    code = {"enum": [f"C{number}" for number in range(50)]}
+    large = {"type": "object", "properties": {f"f{number}": code for number in range(300)}}
+    form = build_form({"type": "object", "properties": {"large": large, "code": code}})
+    assert form.root.members["large"].widget == "json"
+    assert form.root.members["code"].widget == "choice"
+
+
 def test_the_work_of_a_form_and_a_panel_does_not_grow_with_the_square_of_the_members(monkeypatch):
     calls = {"drawn": 0}
     sound = json_values.render_exact

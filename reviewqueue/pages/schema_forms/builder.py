@@ -171,14 +171,14 @@ class Builder:
         }
         if kind not in makers:
             return self.counted(lambda: self.single(kind, schema, place))
-        before, text_left = self.fields, self.text_left
+        before, text_left, options_left = self.fields, self.text_left, self.options_left
         try:
             return makers[kind](schema, place)
         except TooLarge:
             # Only this part becomes JSON, unless it is the root or the visits are used up.
             if place.depth == 0 or self.visits > MAX_VISITS or before >= self.max_fields:
                 raise
-            self.fields, self.text_left = before, text_left
+            self.fields, self.text_left, self.options_left = before, text_left, options_left
             return self.counted(lambda: self.json(schema, place, field_help.TOO_MANY))
 
     def takes_options(self, number: int) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ledger.exact_json import ABSENT
+from reviewqueue.drafts import is_secret_name
 from runs.schemas.traversal import join_pointer
 
 MAX_ROWS = 100  # entries of a list that have fields of their own
@@ -195,6 +196,15 @@ def others_name(name: str) -> str:
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}")
 
 
+def _segment(name: str, index: int) -> str:
+    """Return the segment of a member in the names of its controls. It says whether the member is named like a secret,
+    because drafts have only the names of controls.
+    """
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    return f"-{index}-secret" if is_secret_name(name) else f"-{index}"
+
+
 class TooLarge(Exception):
     """The form would have too many fields; a JSON box is clearer."""
 
@@ -233,7 +243,7 @@ class Place:
         """Return the place of a member of the object at this place. ``is_conditional``: no default is filled in."""
         given = isinstance(self.proposed, dict)
         return Place(
-            path=(*self.path, name if _PLAIN_NAME.fullmatch(name) else f"-{index}"),
+            path=(*self.path, _segment(name, index)),
             pointer=join_pointer(self.pointer, name),
             label=label,
             is_name=True,
