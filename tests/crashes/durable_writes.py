@@ -44,9 +44,10 @@ class Watch:
 
     def statement(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
         verb, _, rest = str(sql).lstrip().partition(" ")
-        if verb.upper() not in WRITES:
+        writes_together = verb == "WITH" and ("INSERT INTO" in rest or "UPDATE " in rest)  # ledger.write_batch
+        if verb.upper() not in WRITES and not writes_together:
             return execute(sql, params, many, context)
-        self._reach(f"before {verb} {' '.join(rest.split()[:2])}")
+        self._reach(f"before {verb} {' '.join(rest.split()[:5 if writes_together else 2])}")
         self.written = True
         result = execute(sql, params, many, context)
         if not context["connection"].in_atomic_block:  # a statement that is its own transaction

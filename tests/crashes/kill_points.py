@@ -60,7 +60,7 @@ POINTS = {
     "effect intended, response lost": after("runs.use_cases.begin_effect", "begin_effect"),
     "effect about to be sent": before("tests.crashes.sample_run", "send"),
     "effect done, response lost": after("tests.crashes.sample_run", "send"),
-    "outcome recorded, not committed": after("ledger.effects", "report"),
+    "outcome recorded, not committed": after("ledger.effects", "report_outcome"),
     "outcome committed, response lost": after("runs.use_cases.report_effect", "report_effect"),
     # the boundary and the end
     "checkpoint written, not committed": before("runs.use_cases.commit_checkpoint", "acknowledge_continuation"),

@@ -272,8 +272,8 @@ def a_reviewer_comments() -> Act:
     )
 
 
-@verb("reviewqueue.drafts.save_draft")
+@verb("reviewqueue.drafts.save_draft", another=True)
 def a_draft_is_saved() -> Act:
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt()
-    form = QueryDict("verdict=approve")
+    form = QueryDict("verdict=approve&draft=0.tabtabtab1")
     return lambda: drafts.save_draft(person=ana, interrupt_id=interrupt.public_id, form=form)
