@@ -259,7 +259,7 @@ def test_everything_is_reached_and_decided_by_keyboard(lenas: Page):
     lenas.keyboard.press("Space")
     for _ in range(4):
         lenas.keyboard.press("Tab")
-        if "Approve: " in lenas.evaluate("document.activeElement.textContent"):
+        if "Approve:" in lenas.evaluate("document.activeElement.textContent"):
             break
     lenas.keyboard.press("Enter")
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()

@@ -209,7 +209,7 @@ def list_texts(found: InboxPage, counts: InboxCounts, asked_for: ListRequest) ->
         "order": "highest risk first, then least time left" if view in OPEN_VIEWS else "newest first",
         "next_url": address(view, filters, found.next) if found.next else "",
         "first_url": address(view, filters),
-        "without_url": address(view) if filters.any or asked_for.typed else "",
+        "without_url": address(view) if filters.any or asked_for.entered else "",
     }
 
 

@@ -28,13 +28,13 @@ _WITHOUT: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ListRequest:
-    """One list of the inbox. ``notices`` name ignored parameters; ``typed`` is the search text as entered."""
+    """One list of the inbox. ``notices`` name ignored parameters; ``entered`` is the search text as entered."""
 
     view: View
     filters: InboxFilters
     after: str
     notices: tuple[str, ...]
-    typed: str
+    entered: str
 
     def query(self, *, with_place: bool = False) -> str:
         """Return the query of this list, without ignored parameters."""
@@ -54,17 +54,17 @@ def read_list(query: QueryDict) -> ListRequest:
         if word and not is_one:
             notices.append(f"“{_shown(word)}” is not a valid {name}: {instead}.")
         named[name] = word if is_one else ""
-    typed = query.get("q", "").strip()
-    fault = explain_invalid_search(typed)
+    entered = query.get("q", "").strip()
+    fault = explain_invalid_search(entered)
     if fault:
         notices.append(f"The search was ignored: {fault}.")
     after = query.get("after", "")
     if after and parse_position(after) is None:
         notices.append("This page of the list does not exist: the first page is shown.")
         after = ""
-    filters = InboxFilters(text="" if fault else " ".join(typed.split()), **named)
+    filters = InboxFilters(text="" if fault else " ".join(entered.split()), **named)
     return ListRequest(
-        view=View(view) if view else View.OPEN, filters=filters, after=after, notices=tuple(notices), typed=typed[:200]
+        view=View(view) if view else View.OPEN, filters=filters, after=after, notices=tuple(notices), entered=entered[:200]
     )
 
 
