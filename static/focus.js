@@ -19,14 +19,15 @@
 
   document.addEventListener("htmx:beforeSwap", (event) => {
     const focused = document.activeElement; // can be null
-    const isInside = focused && event.detail.target?.contains(focused);
-    had = isInside ? { name: focused.name, value: focused.value, href: focused.getAttribute("href") } : null;
+    const target = event.detail.target;
+    if (!focused || !target?.contains(focused)) return; // another swap, during which the first one can settle
+    had = { name: focused.name, value: focused.value, href: focused.getAttribute("href"), region: target.id };
   });
 
   // htmx itself restores a control with the same id, and focuses one with `autofocus`.
   document.addEventListener("htmx:afterSettle", (event) => {
-    if (!had || !isLost()) return;
     const target = event.detail.target;
+    if (!had || had.region !== target.id || !isLost()) return;
     const region = (target.isConnected ? target : document.getElementById(target.id)) ?? document.getElementById("main");
     const controls = [...region.querySelectorAll("a[href], button, input, select, textarea")].filter(isUsable);
     const isWhole = region.id === "main";

@@ -24,7 +24,7 @@ def an_event_to_read() -> int:
 def a_message() -> NotificationMessage:
     derivation.derive_batch(agent_id=an_event_to_read())
     messages.compose_messages()
-    return NotificationMessage.objects.get()
+    return NotificationMessage.objects.latest("pk")
 
 
 def a_begun_attempt() -> NotificationMessage:
