@@ -17,12 +17,16 @@
 
   let had = null; // the focused control before the swap
 
-  document.addEventListener("htmx:beforeSwap", (event) => {
+  // Already at the request: a button that is disabled during it loses the focus when the browser paints.
+  document.addEventListener("htmx:beforeRequest", remember);
+  document.addEventListener("htmx:beforeSwap", remember);
+
+  function remember(event) {
     const focused = document.activeElement; // can be null
     const target = event.detail.target;
     if (!focused || !target?.contains(focused)) return; // another swap, during which the first one can settle
     had = { name: focused.name, value: focused.value, href: focused.getAttribute("href"), region: target.id };
-  });
+  }
 
   // htmx itself restores a control with the same id, and focuses one with `autofocus`.
   document.addEventListener("htmx:afterSettle", (event) => {

@@ -286,7 +286,7 @@
     const isInert = Boolean(place.querySelector("[data-inert]"));
     const held = document.getElementById("held");
     if (held && isInert) hide(held); // it shows the state at render time
-    else if (held) held.hidden = false;
+    else if (held) showAgain(held);
     for (const button of buttons()) {
       if (isInert) button.setAttribute("aria-disabled", "true");
       else button.removeAttribute("aria-disabled");
@@ -296,10 +296,19 @@
   }
 
   // Hiding the focused control would move the focus to the beginning of the document.
+  let isLeft = false; // the reader was on the control when it was hidden
   function hide(place) {
     const hadFocus = place.contains(document.activeElement);
     place.hidden = true;
+    isLeft = isLeft || hadFocus;
     if (hadFocus) focusLost();
+  }
+  function showAgain(place) {
+    if (!place.hidden && !isLeft) return;
+    place.hidden = false;
+    const now = document.activeElement;
+    if (isLeft && (!now || now === document.body || now.matches("h1"))) place.querySelector("button, a[href]")?.focus();
+    isLeft = false;
   }
 
   function focusLost(instead) {
