@@ -47,7 +47,7 @@ class Watch:
         writes_together = verb == "WITH" and ("INSERT INTO" in rest or "UPDATE " in rest)  # ledger.write_batch
         if verb.upper() not in WRITES and not writes_together:
             return execute(sql, params, many, context)
-        self._reach(f"before {verb} {' '.join(rest.split()[:5 if writes_together else 2])}")
+        self._reach(f"before {verb} {' '.join(rest.split()[: 5 if writes_together else 2])}")
         self.written = True
         result = execute(sql, params, many, context)
         if not context["connection"].in_atomic_block:  # a statement that is its own transaction

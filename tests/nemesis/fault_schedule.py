@@ -126,7 +126,9 @@ def recover(world: World, *, within: float) -> int:
     world.do("end_backoff")
     while time.monotonic() < until and messages_due(world):
         time.sleep(1)
-    for client in world.all_processes:  # evidence from two sources agrees only when nothing is being delivered between them
+    for (
+        client
+    ) in world.all_processes:  # evidence from two sources agrees only when nothing is being delivered between them
         client.kill()
     return open_runs(world)
 

@@ -64,7 +64,11 @@ def read_list(query: QueryDict) -> ListRequest:
         after = ""
     filters = InboxFilters(text="" if fault else " ".join(entered.split()), **named)
     return ListRequest(
-        view=View(view) if view else View.OPEN, filters=filters, after=after, notices=tuple(notices), entered=entered[:200]
+        view=View(view) if view else View.OPEN,
+        filters=filters,
+        after=after,
+        notices=tuple(notices),
+        entered=entered[:200],
     )
 
 
