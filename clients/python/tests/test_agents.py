@@ -26,7 +26,7 @@ PROPOSAL: Any = {"name": "issue_order", "arguments": {"supplier": "S-17", "amoun
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Represents the end of the process."""
 
 
 class Buyer:
