@@ -205,9 +205,8 @@ def _has_changes(form: Form, submission: Submission) -> bool:
     if (submission.value, untouched) != (ABSENT, ABSENT) and not is_equal_json(submission.value, untouched):
         return True
     # A text that is no value of its field, such as half a number.
-    fields = (
-        node for node in all_nodes(form.root) if isinstance(node, Field) and node.widget in (JSON, NUMBER, INTEGER)
-    )
+    nodes = (*all_nodes(form.root), *all_nodes(form.whole))
+    fields = (node for node in nodes if isinstance(node, Field) and node.widget in (JSON, NUMBER, INTEGER))
     return any(submission.entered.get(field.name, field.initial).split() != field.initial.split() for field in fields)
 
 
