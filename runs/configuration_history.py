@@ -14,7 +14,7 @@ from django.db.models import OuterRef, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 
 from ledger import clock
-from ledger.digests import digest
+from ledger.digests import canonical, digest
 from ledger.row_digests import column_as_json
 from ledger.transactions import assert_in_transaction
 from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy
@@ -91,7 +91,7 @@ def effects_content(mode: str, rules: Iterable[tuple[str, str, str]]) -> dict[st
 def changed_columns(row: Configured, content: dict[str, Any]) -> list[str]:
     """Return the columns of a row that differ from a record's content."""
     now = configured_content(row)
-    return [name for name, value in content.items() if name not in now or digest(now[name]) != digest(value)]
+    return [name for name, value in content.items() if name not in now or canonical(now[name]) != canonical(value)]
 
 
 def recorded_effects(pk: OuterRef) -> Subquery:
