@@ -12,6 +12,7 @@ from django.views.decorators.csrf import csrf_exempt
 from ledger.errors import NotFound
 from reviewqueue.api.problems import plain_response
 from reviewqueue.api.views import (
+    audit_log,
     checkpoint_files,
     client_identity,
     continuations,
@@ -119,6 +120,7 @@ v1 = [
     path("signals", signals.SignalsView.as_view()),
     path("events", webhooks.FeedView.as_view()),
     path("schema", schema.SchemaView.as_view()),
+    path("audit-log", audit_log.AuditLogView.as_view()),
     path("insights", insights.InsightsView.as_view()),
     path("continuations/claim", continuations.ClaimContinuationsView.as_view()),
     path("continuations/<id:continuation_id>/claim", continuations.ClaimContinuationView.as_view()),

@@ -136,6 +136,7 @@ class Page:
 
 ALL_READ = dict.fromkeys(SIGNED_IN, 200)
 SEES = ALL_READ | {"stranger": 404}
+OWNERS_READ = dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(("owner", "operator"), 200)
 
 
 def _wait(end: str = "") -> Callable[[PageWorld], str]:
@@ -246,7 +247,20 @@ PAGES: dict[str, Page] = {
     "people/<slug:move>": Page(
         lambda _: "/people/disable", None, _with(person="zoe@example.org"), frozenset({"operator"})
     ),
+    "audit": Page(lambda _: "/audit", OWNERS_READ),
+    "audit.csv": Page(lambda _: "/audit.csv", OWNERS_READ),
+    "audit.json": Page(lambda _: "/audit.json", OWNERS_READ),
     "agents": Page(lambda _: "/agents", ALL_READ),
+    "agents/add": Page(
+        lambda _: "/agents/add",
+        None,
+        _with(name="payer", owner="finance", effects="listed"),
+        frozenset({"operator"}),
+    ),
+    "agents/<slug:slug>": Page(lambda _: "/agents/purchase-requests", OWNERS_READ),
+    "agents/<slug:slug>/<slug:subject>/<slug:verb>": Page(
+        lambda _: "/agents/purchase-requests/keys/add", None, _with(name="bank", scope="run"), WHO_ANSWER
+    ),
     "agents/<slug:slug>/<slug:move>": Page(
         lambda _: "/agents/purchase-requests/halt", None, _with(reason="look"), frozenset({"owner", "operator"})
     ),

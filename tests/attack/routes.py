@@ -377,6 +377,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "signals"): _anywhere(lambda _: Good("signals")),
     ("POST", "signals"): _anywhere(_signal, 201),
     ("GET", "events"): _anywhere(lambda _: Good("events")),
+    ("GET", "audit-log"): _of_people(lambda _: Good("audit-log"), stranger=200),
     ("GET", "insights"): _read_many("insights"),
     ("GET", "waits/stranded"): _read_many("waits/stranded?code_version=2"),
     ("GET", "schema"): Route(
