@@ -23,7 +23,7 @@ def pattern_example(pattern: str) -> tuple[str, str] | None:
     text, at = "", 0
     while at < len(inner):
         atom = _ATOM.match(inner, at)
-        letters = "" if atom is None else _letters(atom)
+        letters = "" if atom is None else _characters(atom)
         if atom is None or not letters:
             return None
         count = _COUNT.match(inner, atom.end())
@@ -39,7 +39,7 @@ def pattern_example(pattern: str) -> tuple[str, str] | None:
     return words.get((begins, ends), "containing"), text
 
 
-def _letters(atom: re.Match[str]) -> str:
+def _characters(atom: re.Match[str]) -> str:
     """Return characters that the atom matches; empty if they are not known."""
     escaped, members, literal = atom.groups()
     if literal:
