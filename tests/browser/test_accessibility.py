@@ -26,6 +26,7 @@ from tests.reviewqueue.a_busy_quarter import Quarter
 from tests.runs.test_external_signals import an_event
 from tests.runs.test_unclaimed_continuations import offered_since
 from tests.runs.test_versions import unread_by
+from tests.second_factors import PASSWORD, code, recovery_codes
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 #: Every rule up to level AA, best practices and experimental ones. Without one: it forbids the `tabindex` of a table that
@@ -293,7 +294,50 @@ def a_forgotten_password(page: Page) -> None:
     page.get_by_role("button", name="Send me a link").wait_for()
 
 
+def second_factors_and_sessions(page: Page) -> None:
+    """Every page of second factors and sessions; the last one is measured in every theme and width."""
+    lena = desk.lena()
+    lena.set_password(PASSWORD)
+    lena.save()
+    page.context.clear_cookies()
+    page.goto("/account/login/?next=/account/sessions/")
+    page.get_by_label("E-mail").fill(lena.email)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_text("this session").wait_for()
+    page.goto("/account/second-factor/app/")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    assert not findings(page)
+    page.get_by_role("button", name="Confirm").click()
+    secret = page.locator("code").inner_text()
+    assert not findings(page)
+    page.get_by_label("Code that the app shows").fill(code(secret))
+    page.get_by_role("button", name="Add the app").click()
+    page.get_by_text("These codes are shown only now.").wait_for()
+    assert not findings(page)
+    for address in ("passkeys/add/", "second-factor/app/remove/", "second-factor/codes/new/", "second-factor/codes/"):
+        page.goto(f"/account/{address}")
+        if page.get_by_role("heading", name="Confirm with your second factor").is_visible():
+            assert not findings(page)
+            page.get_by_label("Code of your app").fill(code(secret, steps=1))
+            page.get_by_role("button", name="Confirm").click()
+        assert not findings(page), address
+    page.context.clear_cookies()
+    page.goto("/account/login/?next=/account/sessions/")
+    page.get_by_label("E-mail").fill(lena.email)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_role("heading", name="Use your second factor").wait_for()
+    assert not findings(page)
+    page.get_by_label("Code of your app").fill(recovery_codes(lena)[0])
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_role("heading", name="Sessions").wait_for()
+    assert not findings(page)
+    page.goto("/account/second-factor/")
+
+
 PAGES = [
+    second_factors_and_sessions,
     lists_and_alternatives_with_errors,
     an_amended_wait,
     a_stranded_run,

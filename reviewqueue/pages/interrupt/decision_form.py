@@ -209,7 +209,8 @@ def _has_changes(form: Form, submission: Submission) -> bool:
         return True
     # A text that is no value of its field, such as half a number.
     parsed = (JSON, NUMBER, INTEGER, DATE_TIME, TIME)
-    fields = (node for node in all_nodes(form.root) if isinstance(node, Field) and node.widget in parsed)
+    nodes = (*all_nodes(form.root), *all_nodes(form.whole))
+    fields = (node for node in nodes if isinstance(node, Field) and node.widget in parsed)
     return any(submission.entered.get(field.name, field.initial).split() != field.initial.split() for field in fields)
 
 

@@ -45,6 +45,8 @@ TOO_MANY = "it has too many fields for a form"
 OTHER_KIND = "the value shown has another type than the schema asks for"
 FREE_RULES = "its schema has rules that a field cannot show"
 CONDITIONAL = "only with some of the other answers"
+OTHER_TYPES = "its schema names no type, so that a value of another type can be valid"
+WHOLE_ANSWER = "it is sent instead of the fields above"
 NOTHING_TO_FILL = "it has no fields: it can only be sent or left out"
 
 _TYPE_LABELS = {

@@ -63,6 +63,7 @@ class Field:
     owner_label: str = ""  # the label that the agent's owner set for an argument of a call
     unit: str = ""  # the value is an amount: a changed value must be a number
     offers_empty: bool = False  # a text that is sent as "" only if its checkbox says so
+    folded: str = ""  # a JSON box that few answers need: the label of what opens it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +196,9 @@ def offset_name(name: str) -> str:
     return f"{name}.-offset"
 
 
-def others_name(name: str) -> str:
-    """Return the name of the JSON box for the other members of an object."""
-    return f"{name}.-others"
+def json_name(name: str) -> str:
+    """Return the name of the JSON box that takes a whole answer instead of the fields."""
+    return f"{name}.-json"
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}")
@@ -232,6 +233,7 @@ class Place:
     by_agent: bool = True
     number: int = 0
     may_be_empty: bool = False
+    is_branch: bool = False  # one of several alternatives, among which another one takes values of other types
 
     @property
     def name(self) -> str:
@@ -301,4 +303,5 @@ class Place:
             proposed=proposed,
             depth=self.depth + 1,
             may_be_empty=True,
+            is_branch=True,
         )

@@ -60,6 +60,8 @@ def parse_submission(form: Form, post: Mapping[str, Any]) -> Submission:
     """Return the submitted value, or ``ABSENT``, and every problem with its JSON Pointer."""
     parser = _Parser(post)
     value, _ = parser.node(form.root) if form.root else _NOTHING
+    if form.whole is not None and post.get(form.whole.name, "").strip():
+        value = parser.whole(form.whole)
     problems = (*parser.problems, *_validate(form, value, parser))
     return Submission(form=form, value=value, problems=problems, entered=parser.entered)
 
@@ -77,7 +79,7 @@ def _validate(form: Form, value: Any, parser: _Parser) -> list[Problem]:
         problems = parser.explained(schemas.validate(form.schema, None if value is ABSENT else value))
     return [
         Problem(problem.pointer, "choose one")
-        if problem.message == "is missing" and _is_choice(form, problem)
+        if problem.message == "is missing" and not parser.is_whole and _is_choice(form, problem)
         else problem
         for problem in problems
         if not any(_is_inside(problem.pointer, pointer) for pointer in unreadable)
@@ -103,6 +105,7 @@ class _Parser:
         self.problems: list[Problem] = []
         self.chosen: dict[str, tuple[Any, Any]] = {}  # schema and value of the chosen branches, by pointer
         self.left_out: list[str] = []  # pointers of required fields without a value
+        self.is_whole = False  # the whole answer was entered as JSON
 
     def node(self, node: Node) -> tuple[Any, bool]:
         """Return the value, and whether a field is filled in, so that an optional group around it is sent."""
@@ -121,6 +124,14 @@ class _Parser:
         if isinstance(node, Rows):
             return self.rows(node)
         return self.alternatives(node) if isinstance(node, Alternatives) else self.field(node)
+
+    def whole(self, field: Field) -> Any:
+        """Return the whole answer, which was entered as JSON. The fields are shown again and otherwise ignored."""
+        self.is_whole = True
+        self.problems.clear()
+        self.left_out.clear()
+        self.chosen.clear()
+        return self.node(field)[0]
 
     def group(self, group: Group) -> tuple[Any, bool]:
         value, filled = {}, False

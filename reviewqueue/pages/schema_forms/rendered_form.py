@@ -138,6 +138,7 @@ class RenderedGroup:
     described_by: str
     id: str
     errors: tuple[FormError, ...] = ()
+    whole: RenderedField | None = None
     offers_empty: bool = False
     empty_name: str = ""
     empty_ticked: bool = False
@@ -157,6 +158,7 @@ class Form:
     prefix: str
     root: Node | None
     schema: Any
+    whole: Field | None = None  # a JSON box that takes the whole answer instead of the fields
 
     @cached_property
     def rendered(self) -> RenderedGroup:
@@ -186,6 +188,11 @@ class Submission:
         return Submission(form=self.form, value=self.value, problems=(*self.problems, *problems), entered=self.entered)
 
 
+def is_whole_entered(form: Form, entered: Mapping[str, str]) -> bool:
+    """Return whether the whole answer was entered as JSON, so that the fields do not count."""
+    return form.whole is not None and bool(entered.get(form.whole.name, "").strip())
+
+
 def render_form(form: Form, *, entered: Mapping[str, str], problems: Sequence[Problem]) -> RenderedGroup:
     return _Renderer(form, entered, problems).render()
 
@@ -194,7 +201,7 @@ class _Renderer:
     def __init__(self, form: Form, entered: Mapping[str, str], problems: Sequence[Problem]) -> None:
         self.form = form
         self.entered = entered
-        self.nodes = list(all_nodes(form.root))
+        self.nodes = [form.whole] if form.whole and is_whole_entered(form, entered) else list(all_nodes(form.root))
         self.messages: dict[str, list[str]] = {}
         order = {node.id: place for place, node in enumerate(self.nodes)}
         placed = [self.placed(problem) for problem in problems]
@@ -228,6 +235,9 @@ class _Renderer:
             described_by="",
             id=f"{self.form.prefix}--form",
             errors=self.errors,
+            whole=self.field(self.form.whole, tuple(self.messages.get(self.form.whole.id, ())))
+            if self.form.whole
+            else None,
         )
 
     def node(self, node: Node) -> RenderedNode:
@@ -360,6 +370,8 @@ def _contains(outer: str, pointer: str) -> bool:
 
 
 def _template(field: Field) -> str:
+    if field.folded:
+        return "forms/_folded_json_input.html"
     if field.widget == CHOICE:
         is_tall = not _are_short(field.options) and not any(option.hint for option in field.options)
         most = ROWS_UP_TO if is_tall else RADIOS_UP_TO

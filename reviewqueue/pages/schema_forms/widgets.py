@@ -128,6 +128,13 @@ def _implied_type(schema: dict[str, Any]) -> str | None:
     return None if find_contradiction(typed) or lacks_a_value(typed) else wanted
 
 
+def is_type_implied(schema: Any) -> bool:
+    """Return whether a schema without a type is rendered as the type that its keywords are for: others can be valid too."""
+    if not isinstance(schema, dict) or schema.keys() & {"type", "const", "enum", "oneOf", "anyOf"}:
+        return False
+    return _implied_type(schema) is not None and widget_for(schema) != JSON
+
+
 def _widget_of_list(schema: dict[str, Any]) -> str:
     """Return LIST, or JSON for a list whose entries can have any type."""
     inner = schema.get("items", True)
@@ -141,7 +148,7 @@ def widget_of_entries(schema: dict[str, Any], inner: Any, proposed: Any) -> str:
 
     ``inner`` is the schema of its entries with its references resolved.
     """
-    if "prefixItems" in schema or not isinstance(inner, dict):
+    if "prefixItems" in schema or not isinstance(inner, dict) or is_type_implied(inner):
         return LIST
     entries = proposed if isinstance(proposed, list) else []
     kind = widget_for(inner)
