@@ -256,10 +256,30 @@ def test_short_choices_are_side_by_side_and_long_ones_below_each_other() -> None
     [
         ({"examples": [7, "lt-1", "LT-2026-0917"]}, "such as LT-2026-0917"),
         ({"description": "The number on the plate."}, ""),
-        ({}, "matching the pattern ^LT-"),
+        ({}, "beginning with LT-"),
     ],
 )
-def test_a_pattern_is_shown_only_where_nothing_else_explains_it(more: dict[str, Any], rule: str) -> None:
+def test_a_pattern_is_explained_by_an_example_only_where_nothing_else_explains_it(
+    more: dict[str, Any], rule: str
+) -> None:
     form = build_form({"type": "string", "pattern": "^LT-", **more})
+    assert isinstance(form.root, Field)
+    assert form.root.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("schema", "rule"),
+    [
+        ({"pattern": "^LT-[0-9]{4}-[0-9]{4}$"}, "such as LT-1234-5678"),
+        ({"pattern": r"^[A-Z]{2}\d{2}( ?[0-9]{4})+$"}, "in a certain form, which is checked when you send it"),
+        ({"pattern": "^[A-Z]{2}[0-9]{6}$", "minLength": 8}, "at least 8 characters, such as AB123456"),
+        ({"pattern": r"\.pdf$"}, "ending with .pdf"),
+        ({"pattern": "^(a|b)$"}, "in a certain form, which is checked when you send it"),
+        ({"pattern": "^[^x]+$"}, "in a certain form, which is checked when you send it"),
+        ({"pattern": "@"}, "containing @"),
+    ],
+)
+def test_no_pattern_is_shown_as_it_is(schema: dict[str, Any], rule: str) -> None:
+    form = build_form({"type": "string", **schema})
     assert isinstance(form.root, Field)
     assert form.root.rule == rule

@@ -16,11 +16,13 @@ import simplejson
 from ledger import exact_json
 from ledger.exact_json import ABSENT
 from reviewqueue.pages.schema_forms import field_help
+from reviewqueue.pages.schema_forms.date_times import split_time
 from reviewqueue.pages.schema_forms.fields import (
     ALTERNATIVES,
     CHECKS,
     CHOICE,
     DATE,
+    DATE_TIME,
     ENTRIES,
     FIXED,
     INTEGER,
@@ -31,6 +33,7 @@ from reviewqueue.pages.schema_forms.fields import (
     MAX_ROWS,
     NUMBER,
     OBJECT,
+    TIME,
     UNCHANGEABLE,
     Alternatives,
     Branch,
@@ -336,6 +339,8 @@ class Builder:
 
     def plain(self, kind: str, schema: Any, place: Place) -> Field:
         initial = "" if place.proposed is ABSENT else _text_of(place.proposed)
+        if kind in (DATE_TIME, TIME):
+            return self.time(kind, schema, place, initial)
         if kind == LINE and "format" not in schema:
             kind = LINES  # a text can have several lines, however short it is
         required_empty = schema.get("minLength") == 0 or schema.get("maxLength") == 0
@@ -352,6 +357,15 @@ class Builder:
             input_type="date" if kind == DATE else "text",
             input_mode=field_help.INPUT_MODES.get(schema.get("format", ""), ""),
         )
+
+    def time(self, kind: str, schema: Any, place: Place, initial: str) -> Field:
+        """Return a picker with a zone; a text field if the picker cannot show the initial value."""
+        parts = split_time(kind, initial) if initial else ("", "")
+        if parts is None or (initial and schemas.validate({"format": schema["format"]}, initial)):
+            return self.plain(LINE, schema, place)
+        local, offset = parts
+        input_type = "datetime-local" if kind == DATE_TIME else "time"
+        return self.field(schema, place, widget=kind, initial=local, initial_offset=offset, input_type=input_type)
 
     def can_be_empty(self, schema: Any) -> bool:
         """Return whether the schema itself says something about the empty text, and accepts it."""
@@ -547,7 +561,7 @@ def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -
     """Return the node of a value with `oneOf`, `anyOf`, several types or none. Raises ``TooLarge``.
 
     Null is an alternative, and so is leaving an optional value out: empty, null and absent are different answers. Where a
-    branch names no type, it is drawn as the type that its keywords are for, and a JSON box takes values of other types.
+    branch names no type, it is rendered as the type that its keywords are for, and a JSON box takes values of other types.
     """
     is_single = is_type_implied(schema)
     subschemas = [schema] if is_single else [builder.resolved(branch) for branch in branches_of(schema)]

@@ -18,6 +18,7 @@ MAX_ROWS = 100  # entries of a list that have fields of their own
 LINE, LINES, NUMBER, INTEGER, DATE, CHOICE, FIXED, JSON = (
     "line", "lines", "number", "integer", "date", "choice", "fixed", "json",
 )  # fmt: skip
+DATE_TIME, TIME = "date-time", "time"  # a picker and a zone
 UNCHANGEABLE = "unchangeable"  # a value of a call that is too large to be changed on a page
 ENTRIES, CHECKS = "entries", "checks"  # a list with one entry per line, and as checkboxes
 OBJECT, LIST, ALTERNATIVES = "object", "list", "alternatives"  # these contain further nodes
@@ -53,6 +54,7 @@ class Field:
     options: tuple[Option, ...] = ()
     initial: str = ""  # the initial text; for checkboxes the keys, separated by commas
     original: Any = ABSENT  # the value of the initial text
+    initial_offset: str = ""  # of a date with a time, whose initial text is the local time
     entry_type: str = ""  # of a list with one entry per line: "string", "number", "integer"
     may_be_empty: bool = False  # a required text that is sent as "" where it is left empty
     is_long: bool = False  # a text of which several lines are expected
@@ -187,6 +189,11 @@ def kind_name(name: str) -> str:
 def empty_name(name: str) -> str:
     """Return the name of the checkbox that sends an optional value although it is empty."""
     return f"{name}.-empty"
+
+
+def offset_name(name: str) -> str:
+    """Return the name of the list of zones beside a date with a time."""
+    return f"{name}.-offset"
 
 
 def json_name(name: str) -> str:

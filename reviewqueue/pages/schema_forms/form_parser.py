@@ -16,15 +16,18 @@ from django.utils.datastructures import MultiValueDict
 from ledger import exact_json
 from ledger.errors import PayloadInvalid, Problem
 from ledger.exact_json import ABSENT
+from reviewqueue.pages.schema_forms.date_times import NoTime, is_local_time, is_same_local, join_time
 from reviewqueue.pages.schema_forms.fields import (
     CHECKS,
     CHOICE,
+    DATE_TIME,
     ENTRIES,
     FIXED,
     INTEGER,
     JSON,
     MAX_ROWS,
     NUMBER,
+    TIME,
     UNCHANGEABLE,
     Alternatives,
     Field,
@@ -34,6 +37,7 @@ from reviewqueue.pages.schema_forms.fields import (
     all_nodes,
     empty_name,
     kind_name,
+    offset_name,
     rows_name,
     was_empty,
 )
@@ -243,6 +247,8 @@ class _Parser:
             return field.original, True
         if field.widget == CHECKS:
             return self.checks(field)
+        if field.widget in (DATE_TIME, TIME):
+            return self.time(field)
         text = self.one(field.name, initial=field.initial)
         if field.original is not ABSENT and text == _line_ends(field.initial) and not self.is_emptied(field, text):
             return field.original, True
@@ -259,6 +265,19 @@ class _Parser:
         if text == "":
             return ("", False) if field.required and field.may_be_empty else _NOTHING
         return text, True
+
+    def time(self, field: Field) -> tuple[Any, bool]:
+        """Return the time of a picker and a zone, or a text that has its own offset."""
+        text = self.one(field.name, initial=field.initial)
+        if not text or not is_local_time(field.widget, text):
+            return (text, True) if text else _NOTHING  # the schema says what is wrong with it
+        zone = self.one(offset_name(field.name), initial=field.initial_offset)
+        if field.original is not ABSENT and zone == field.initial_offset and is_same_local(text, field.initial):
+            return field.original, True
+        try:
+            return join_time(field.widget, text, zone), True
+        except NoTime as error:
+            raise _Unreadable(str(error)) from None
 
     def is_emptied(self, field: Field, text: str) -> bool:
         """Return whether an optional list was emptied, so that it is left out."""

@@ -10,14 +10,17 @@ from functools import cached_property
 from typing import Any
 
 from ledger.errors import Problem
+from reviewqueue.pages.schema_forms.date_times import OffsetOption, is_local_time, offset_options
 from reviewqueue.pages.schema_forms.fields import (
     CHECKS,
     CHOICE,
     DATE,
+    DATE_TIME,
     ENTRIES,
     FIXED,
     JSON,
     LINES,
+    TIME,
     UNCHANGEABLE,
     Alternatives,
     Branch,
@@ -29,6 +32,7 @@ from reviewqueue.pages.schema_forms.fields import (
     all_nodes,
     empty_name,
     kind_name,
+    offset_name,
     rows_name,
     was_empty,
 )
@@ -59,6 +63,8 @@ class RenderedField:
     offers_empty: bool = False  # an optional list can be sent although it is empty
     empty_name: str = ""
     empty_ticked: bool = False
+    offset_name: str = ""
+    offsets: tuple[OffsetOption, ...] = ()  # of a date with a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,7 +318,10 @@ class _Renderer:
         text = self.entered.get(field.name, field.initial)
         keys = set(text.split(",")) if field.widget == CHECKS else {text}
         # A browser's date picker drops an invalid date; the entered text must stay.
-        blanked = field.widget == DATE and text and schemas.validate({"format": "date"}, text)
+        is_time = field.widget in (DATE_TIME, TIME)
+        is_no_date = field.widget == DATE and bool(schemas.validate({"format": "date"}, text))
+        blanked = text and (is_no_date or (is_time and not is_local_time(field.widget, text)))
+        zone = self.entered.get(offset_name(field.name), "")
         is_list = field.widget in (ENTRIES, CHECKS)
         return RenderedField(
             field=field,
@@ -331,6 +340,8 @@ class _Renderer:
             offers_empty=field.offers_empty or (is_list and not field.required),
             empty_name=empty_name(field.name),
             empty_ticked=self.is_ticked(field.name, given=field.original in ([], "")),
+            offset_name=offset_name(field.name),
+            offsets=tuple(offset_options(field.widget, shown=field.initial_offset, chosen=zone)) if is_time else (),
         )
 
 
@@ -366,6 +377,8 @@ def _template(field: Field) -> str:
         LINES: "forms/_textarea.html",
         ENTRIES: "forms/_textarea.html",
         CHECKS: "forms/_checkboxes.html",
+        DATE_TIME: "forms/_date_time.html",
+        TIME: "forms/_date_time.html",
         JSON: "forms/_json_input.html",
         FIXED: "forms/_fixed_value.html",
         UNCHANGEABLE: "forms/_unchangeable_value.html",
