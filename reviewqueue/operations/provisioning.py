@@ -209,7 +209,7 @@ def add_person(
         validate_email(address)
     except ValidationError:
         raise ProvisioningError(f"{address} is not an e-mail address.") from None
-    group = _group_of_role(role, queue=queue, agent=agent)
+    group = group_of_role(role, queue=queue, agent=agent)
     people = get_user_model().objects
     known = people.filter(username=address).first()
     if known is not None and known.groups.filter(pk=group.pk).exists():
@@ -252,7 +252,8 @@ def record_change(person: AbstractUser, *, actor: str, action: str, before: dict
     )
 
 
-def _group_of_role(role: str, *, queue: str, agent: str) -> Group:
+def group_of_role(role: str, *, queue: str, agent: str) -> Group:
+    """Return the group that gives a role of a queue or agent. Raises ``ProvisioningError``."""
     if role == "operator":
         if queue or agent:
             raise ProvisioningError("The role operator applies everywhere: omit --queue and --agent.")

@@ -106,7 +106,7 @@ def test_the_passkey_of_another_person_is_refused(page: Page):
         """async () => {
             const options = JSON.parse(document.getElementById("js_data").textContent).request_options;
             options.publicKey.allowCredentials = [];
-            const form = document.getElementById("passkey");
+            const form = document.querySelector("form[data-passkey]");
             form.elements.credential.value = JSON.stringify(await webauthnJSON.get(options));
             form.submit();
         }"""
