@@ -3,6 +3,8 @@
 "use strict";
 
 (() => {
+  if (window.reviewQueuePasskeys) return; // htmx loads it again with a part of a page
+  window.reviewQueuePasskeys = true;
   const optionsOfPage = () => JSON.parse(document.getElementById("js_data").textContent);
 
   // The server decides what a passkey is for; the form can ask that it also signs in alone.

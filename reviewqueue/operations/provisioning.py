@@ -34,7 +34,7 @@ from reviewqueue.permissions import OPERATORS
 from runs.configuration_history import CHANGED, REMOVED, record_configuration
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
-from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction
+from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction, SecondFactor
 
 #: The actor of configuration records: a command on this machine.
 SYSTEM = "system:command"
@@ -65,6 +65,7 @@ POLICY_RULES = (
     "then",
     "on_reject",
     "require_reason",
+    "second_factor",
     "self_review",
     "quorum",
     "risk_floor",
@@ -98,6 +99,7 @@ class PolicyRules(TypedDict, total=False):
     then: str
     on_reject: str
     require_reason: bool
+    second_factor: str
     self_review: bool
     quorum: int
     risk_floor: str
@@ -342,6 +344,8 @@ def _check_policy(policy: Policy) -> None:
         raise ProvisioningError(
             "After a rejection the run continues or is cancelled: --on-reject must be resume or cancel."
         )
+    if policy.second_factor not in SecondFactor.values:
+        raise ProvisioningError(f"second_factor must be one of {', '.join(SecondFactor.values)}.")
     if not 1 <= policy.quorum <= MAX_QUORUM:
         raise ProvisioningError(f"quorum must be from 1 to {MAX_QUORUM}.")
     if policy.risk_floor not in Risk.values:
