@@ -303,7 +303,7 @@ Q_CLUSTER = {
     "orm": "default",  # a task is a row of this database, committed or rolled back with its cause
     "cache": "process",
     "workers": 3,  # a slow mail or chat server occupies at most one each
-    "queue_limit": 4,  # rows that stay in the local queue beyond `retry` would run twice
+    "queue_limit": 3,  # at most `workers`: rows that stay in the local queue beyond `retry` would run twice
     "bulk": 1,
     "timeout": 60,
     "retry": 300,
