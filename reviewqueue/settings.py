@@ -49,6 +49,8 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "allauth.usersessions",
     "csp",
     "django_htmx",
@@ -204,6 +206,21 @@ MFA_ALLOW_UNVERIFIED_EMAIL = True  # the operator who adds a person has verified
 MFA_TOTP_ISSUER = "Review Queue"
 MFA_TOTP_TOLERANCE = 1  # the clock of a phone can differ by 30 s; a code is still accepted only once
 MFA_RATE_LIMITS = {"webauthn_login": "120/m/ip"}  # colleagues share an address; a passkey cannot be guessed
+
+# Single sign-on. An issuer opens it; the roles of people come from the groups that it names.
+OIDC_ISSUER = environment.web_address("OIDC_ISSUER")
+OIDC_NAME = environment.text("OIDC_NAME", "single sign-on")
+OIDC_GROUPS_CLAIM = environment.text("OIDC_GROUPS_CLAIM", "groups")
+OIDC_SCOPES = environment.text("OIDC_SCOPES", "openid profile email").split()
+OIDC_TRUST_EMAIL = environment.boolean("OIDC_TRUST_EMAIL")
+OIDC_ROLES = environment.group_roles("OIDC_ROLES")
+SOCIALACCOUNT_ADAPTER = "reviewqueue.pages.sign_on.SignOnAdapter"
+SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
+SOCIALACCOUNT_STORE_TOKENS = False
+SOCIALACCOUNT_REQUESTS_TIMEOUT = 5
+SOCIALACCOUNT_PROVIDERS = environment.sign_on_provider(
+    OIDC_ISSUER, client=environment.text("OIDC_CLIENT_ID"), scopes=OIDC_SCOPES
+)
 
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
 SESSION_COOKIE_AGE = 8 * 3600

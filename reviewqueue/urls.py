@@ -18,6 +18,7 @@ from reviewqueue.pages import second_factor
 from reviewqueue.pages.account_sessions import own_sessions
 from reviewqueue.pages.api_docs import api_docs
 from reviewqueue.pages.problem_page import problem_page
+from reviewqueue.pages.sign_on import SignIn, sign_on, sign_on_callback
 
 # The admin site uses the same sign-in page as the inbox, with its rate limits.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -25,7 +26,7 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 # The views of django-allauth that we use, under the names it expects. Not sign-up, and not the change of an e-mail
 # address: decisions name people by their address, and an operator has verified it.
 account_urls = [
-    path("login/", account.login, name="account_login"),
+    path("login/", SignIn.as_view(), name="account_login"),
     path("logout/", account.logout, name="account_logout"),
     path("password/", account.password_change, name="account_change_password"),
     path("confirm/", account.reauthenticate, name="account_reauthenticate"),
@@ -42,6 +43,8 @@ account_urls = [
         account.password_reset_from_key_done,
         name="account_reset_password_from_key_done",
     ),
+    path("sign-on/", sign_on, name="sign_on"),
+    path("sign-on/callback/", sign_on_callback, name="sign_on_callback"),
     path("sessions/", own_sessions, name="account_sessions"),
     path("second-factor/", second_factor.SecondFactors.as_view(), name="mfa_index"),
     path("second-factor/use/", second_factor_base.authenticate, name="mfa_authenticate"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import allauth.account.admin
 import allauth.mfa.admin
-import allauth.usersessions.admin  # noqa: F401  the last of three that register models
+import allauth.socialaccount.admin
+import allauth.usersessions.admin  # noqa: F401  the last of four that register models
 import django_q.admin
 from django.contrib import admin
 

@@ -34,7 +34,7 @@ from reviewqueue.permissions import OPERATORS
 from runs.configuration_history import CHANGED, REMOVED, Subject, record_administration, record_configuration
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
-from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction
+from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction, SecondFactor
 
 #: The actor of records in the audit log: a command on this machine.
 SYSTEM = "system:command"
@@ -66,6 +66,7 @@ POLICY_RULES = (
     "then",
     "on_reject",
     "require_reason",
+    "second_factor",
     "self_review",
     "quorum",
     "risk_floor",
@@ -99,6 +100,7 @@ class PolicyRules(TypedDict, total=False):
     then: str
     on_reject: str
     require_reason: bool
+    second_factor: str
     self_review: bool
     quorum: int
     risk_floor: str
@@ -265,7 +267,7 @@ def add_person(
         validate_email(address)
     except ValidationError:
         raise ProvisioningError(f"{address} is not an e-mail address.") from None
-    group = _group_of_role(role, queue=queue, agent=agent)
+    group = group_of_role(role, queue=queue, agent=agent)
     people = get_user_model().objects
     known = people.filter(username=address).first()
     if known is not None and known.groups.filter(pk=group.pk).exists():
@@ -315,7 +317,8 @@ def record_change(person: AbstractUser, *, actor: str, action: str, before: dict
     record_administration(subject, actor=actor, action=action, before=before or None, after=after)
 
 
-def _group_of_role(role: str, *, queue: str, agent: str) -> Group:
+def group_of_role(role: str, *, queue: str, agent: str) -> Group:
+    """Return the group that gives a role of a queue or agent. Raises ``ProvisioningError``."""
     if role == "operator":
         if queue or agent:
             raise ProvisioningError("The role operator applies everywhere: omit --queue and --agent.")
@@ -406,6 +409,8 @@ def _check_policy(policy: Policy) -> None:
         raise ProvisioningError(
             "After a rejection the run continues or is cancelled: --on-reject must be resume or cancel."
         )
+    if policy.second_factor not in SecondFactor.values:
+        raise ProvisioningError(f"second_factor must be one of {', '.join(SecondFactor.values)}.")
     if not 1 <= policy.quorum <= MAX_QUORUM:
         raise ProvisioningError(f"quorum must be from 1 to {MAX_QUORUM}.")
     if policy.risk_floor not in Risk.values:

@@ -289,6 +289,10 @@ PAGES: dict[str, Page] = {
     ),
     "account/password/reset/key/done/": Page(lambda _: "/account/password/reset/key/done/", ALL_READ, is_open=True),
     "account/inactive/": Page(lambda _: "/account/inactive/", ALL_READ, is_open=True),
+    "account/sign-on/": Page(lambda _: "/account/sign-on/", dict.fromkeys(SIGNED_IN, 404), is_open=True),
+    "account/sign-on/callback/": Page(
+        lambda _: "/account/sign-on/callback/", dict.fromkeys(SIGNED_IN, 404), is_open=True
+    ),
     "account/sessions/": Page(lambda _: "/account/sessions/", ALL_READ),
     "account/second-factor/": Page(lambda _: "/account/second-factor/", ALL_READ),
     "account/second-factor/use/": Page(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 from playwright.sync_api import CDPSession, Page, expect
 
+from runs.models import Decision, Event
+from tests import builders
+from tests.browser.test_accessibility import findings
+from tests.pages import desk
 from tests.second_factors import PASSWORD
 
 DEVICE = {
@@ -106,7 +112,7 @@ def test_the_passkey_of_another_person_is_refused(page: Page):
         """async () => {
             const options = JSON.parse(document.getElementById("js_data").textContent).request_options;
             options.publicKey.allowCredentials = [];
-            const form = document.getElementById("passkey");
+            const form = document.querySelector("form[data-passkey]");
             form.elements.credential.value = JSON.stringify(await webauthnJSON.get(options));
             form.submit();
         }"""
@@ -115,3 +121,28 @@ def test_the_passkey_of_another_person_is_refused(page: Page):
     page.goto("/account/sessions/")
     expect(page.get_by_role("heading", name="Use your second factor")).to_be_visible()
     assert Authenticator.objects.filter(type="webauthn").count() == 2
+
+
+def test_a_decision_is_confirmed_with_a_passkey(page: Page):
+    lena = desk.lena()
+    lena.set_password(PASSWORD)
+    lena.save()
+    builders.change_policies(second_factor="always")
+    interrupt = desk.a_refund(5)
+    plug_in(page)
+    add_passkey(page, lena, alone=False)
+    page.goto(f"/interrupts/{interrupt.public_id}")
+    page.get_by_role("radio", name=re.compile("^Reject")).check()
+    page.get_by_label("Reason, sent to the agent").fill("Too dear")
+    page.get_by_role("button", name="Reject this call").click()
+    expect(page.get_by_role("heading", name="Confirm with your second factor")).to_be_visible()
+    assert not findings(page)
+    # A passkey page that was opened meanwhile replaces the challenge, so that its answer does not count here.
+    other = page.context.new_page()
+    other.goto("/account/passkeys/confirm/")
+    page.get_by_role("button", name="Confirm with a passkey").click()
+    expect(page.get_by_role("alert")).to_contain_text("asked for another decision")
+    assert not Decision.objects.exists()
+    page.get_by_role("button", name="Confirm with a passkey").click()
+    expect(page.get_by_text("You rejected:")).to_be_visible()
+    assert Event.objects.get(type="interrupt.answered").refs["second_factor"] == "webauthn"

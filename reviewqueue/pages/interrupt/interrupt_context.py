@@ -31,6 +31,7 @@ from reviewqueue.text.json_values import RenderedValue, count_members, render_ar
 from reviewqueue.text.times import duration_label
 from runs.interrupts import is_past_deadline
 from runs.models import Agent, Comment, Fact, FactStatus, Interrupt
+from runs.policies import needs_second_factor
 from runs.states import Kind
 
 LARGE_CALL = 8_000  # bytes of JSON text of the arguments
@@ -164,6 +165,7 @@ def build_interrupt_context(
         ),
         "is_claimed_by_you": interrupt.claimed_by_id == reader.pk,
         "author_token": author_token(reader),
+        "needs_second_factor": needs_second_factor(interrupt),
     }
 
 

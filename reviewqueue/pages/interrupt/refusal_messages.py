@@ -25,7 +25,7 @@ from runs.interrupts import is_past_deadline
 from runs.models import Decision
 
 #: After these refusals the reviewer can decide the request again, so the draft fills in the form when it is opened.
-RETRYABLE_CODES = frozenset({"stale_version", "claimed_by_other", "busy"})
+RETRYABLE_CODES = frozenset({"stale_version", "claimed_by_other", "busy", "second_factor_required"})
 
 _HEADLINES: dict[str, str] = {
     "stale_version": "This request changed while you read it.",
@@ -36,6 +36,7 @@ _HEADLINES: dict[str, str] = {
     "already_voted": "Your vote already counts.",
     "claimed_by_other": "Another reviewer has claimed this request.",
     "not_permitted": "You do not have permission to decide this request.",
+    "second_factor_required": "This decision needs your second factor.",
     "self_review": "You started this run, so another reviewer must decide.",
     "already_decided": "Another reviewer decided first.",
     "input_invalid": "Your answer is invalid.",
@@ -58,6 +59,7 @@ WHO_CAN: dict[str, str] = {
     "not_permitted": "No other reviewer can at present. A lead must add a reviewer to the queue.",
     "payload_invalid": "You can. Choose a decision, fill in its fields and press its button.",
     "rate_limited": "You can decide later. You made too many refused attempts in one hour.",
+    "second_factor_required": "You can. Open the request, decide it there and use your second factor.",
     "self_review": "No other reviewer can at present. A lead must add a reviewer to the queue.",
     "stale_version": "You can. Read what changed, then decide.",
     "superseded": "No reviewer can: another answer superseded it.",
