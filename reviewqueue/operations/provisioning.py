@@ -340,12 +340,33 @@ def add_queue(name: str, *, owner: str, actor: str = SYSTEM) -> Queue:
     return queue
 
 
+@dataclass(frozen=True, kw_only=True)
+class DraftPolicy:
+    """A policy version that is not stored, the version before it (``None``: the first one), and the rules that differ."""
+
+    policy: Policy
+    last: Policy | None
+    changed: list[str]
+
+
 @transaction.atomic
 def add_policy(reason: str, *, agent: str = "", actor: str = SYSTEM, **changes: Unpack[PolicyRules]) -> Policy:
     """Add the next version of a reason's policy: the last version with ``changes``. Queues are given by name.
 
     A request can name the policy's own queue and ``queues``. ``any_queue`` is not inherited from the built-in version.
     """
+    draft = draft_policy(reason, agent=agent, **changes)
+    if draft.last is not None and not draft.changed:
+        raise ProvisioningError(
+            f"Version {draft.last.version} of the policy of {reason} has exactly these rules already."
+        )
+    draft.policy.save(force_insert=True)
+    record_configuration(draft.policy, actor=actor)
+    return draft.policy
+
+
+def draft_policy(reason: str, *, agent: str = "", **changes: Unpack[PolicyRules]) -> DraftPolicy:
+    """Return the version that ``add_policy`` would store."""
     if not reason.strip() or len(reason) > 60:
         raise ProvisioningError("A reason must have 1 to 60 characters.")
     of = _find_agent(agent) if agent else None
@@ -362,11 +383,9 @@ def add_policy(reason: str, *, agent: str = "", actor: str = SYSTEM, **changes: 
     version = 1 if last is None else last.version + 1
     policy = Policy(reason=reason, agent=of, version=version, **(inherited | rules))
     _check_policy(policy)
-    if last is not None and all(getattr(policy, name) == inherited[name] for name in POLICY_RULES):
-        raise ProvisioningError(f"Version {last.version} of the policy of {reason} has exactly these rules already.")
-    policy.save(force_insert=True)
-    record_configuration(policy, actor=actor)
-    return policy
+    before: Any = last or Policy()
+    changed = [name for name in POLICY_RULES if getattr(policy, name) != getattr(before, name)]
+    return DraftPolicy(policy=policy, last=last, changed=changed)
 
 
 def is_built_in(policy: Policy) -> bool:
