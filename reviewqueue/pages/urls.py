@@ -13,6 +13,7 @@ from reviewqueue.pages import (
     live_updates,
     notifications,
     people,
+    queues,
     read_views,
 )
 from reviewqueue.pages.inbox import bulk_decisions
@@ -54,6 +55,10 @@ urlpatterns = [
     path("people", people.people, name="people"),
     path("people/add", people.add_person, name="add-person"),
     path("people/<slug:move>", people.change_person, name="change-person"),
+    path("queues", queues.queues, name="queues"),
+    path("queues/add", queues.add_queue, name="add-queue"),
+    path("queues/<slug:slug>/<slug:verb>", queues.change_queue, name="change-queue"),
+    path("policies/edit", queues.edit_policy, name="edit-policy"),
     path("audit", audit_log.audit_page, name="audit-log"),
     path("audit.csv", audit_log.audit_csv, name="audit-csv"),
     path("audit.json", audit_log.audit_json, name="audit-json"),
