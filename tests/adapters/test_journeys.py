@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
+from django.conf import settings
 
+from tests import own_processes
 from tests.adapters.world import KILLED, World, a_world
 
-pytestmark = pytest.mark.slow
+MCP_SERVER = settings.ROOT / "clients/python/src/reviewqueue_client/adapters/mcp_server.py"
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +20,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def the_journey(world: World, program: str, *, kill_at: str) -> None:
+def the_journey(world: World, program: str, *, kill_at: str, expired_as: str) -> None:
     """Carry four runs through one example: decided, rejected, expired and cancelled.
 
     The program is killed while all requests are open, and again at ``kill_at`` after the decision.
@@ -42,12 +45,49 @@ def the_journey(world: World, program: str, *, kill_at: str) -> None:
         assert world.outcomes(process) == {
             decided: {"order": f"PO-{decided}", "amount": "184000.00"},
             rejected: "Too expensive.",
-            expired: "not ordered",
+            expired: expired_as,
             cancelled: "not ordered: cancelled",
         }
     assert [order["key"] for order in world.orders() if order["key"] in keys] == [decided]
 
 
+@pytest.mark.long
+def test_mcp(world: World):
+    keys = [f"mcp-{place}" for place in range(1, 4)]
+    port = str(own_processes.free_port())
+    command = [str(MCP_SERVER), "--queue", "purchasing", "--transport", "streamable-http", "--port", port]
+    over_http = {"MCP_URL": f"http://127.0.0.1:{port}/mcp"}
+    with (
+        world.running("mcp/agent.py", "mcp-2", DEADLINE="PT2S") as second,
+        world.running("mcp/agent.py", "mcp-3") as third,
+    ):
+        late, cancelled = world.request("Order mcp-2"), world.request("Order mcp-3")
+        world.cancel(cancelled)
+        assert world.closed(late) == "expired"
+        assert world.decide(late) == "expired"
+        assert world.outcomes(second) == {"mcp-2": "not ordered: expired"}
+        assert world.outcomes(third) == {"mcp-3": "not ordered: cancelled"}
+    with world.running(*command, kill_at="after POST claim") as server:  # it received the answer, and tells no client
+        own_processes.eventually(lambda: is_open(port), within=60)
+        with world.running("mcp/agent.py", "mcp-1", **over_http):
+            request = world.request("Order mcp-1")
+            assert world.decide(request) == "decided"
+            assert world.decide(request, "reject") == "already_decided"
+            assert server.wait(timeout=60) == KILLED
+    with world.running(*command), world.running("mcp/agent.py", "mcp-1") as agent:  # over stdio
+        own_processes.eventually(lambda: is_open(port), within=60)
+        assert world.outcomes(agent)["mcp-1"] == {"order": "PO-mcp-1", "amount": "184000.00"}
+        with world.running("mcp/agent.py", "mcp-1", **over_http) as again:  # the answer is the same later
+            assert world.outcomes(again)["mcp-1"] == {"order": "PO-mcp-1", "amount": "184000.00"}
+    assert [order["key"] for order in world.orders() if order["key"] in keys] == ["mcp-1"]
+
+
+def is_open(port: str) -> bool:
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", int(port))) == 0
+
+
+@pytest.mark.long
 def test_langchain(world: World):
     title = "Call issue_purchase_order"  # of LangChain's requests
     with world.running("langchain/agent.py", "langchain-1"):
@@ -66,11 +106,17 @@ def test_langchain(world: World):
     with world.running("langchain/agent.py", "langchain-3") as third:
         world.cancel(world.request(title))
         with world.running("langchain/agent.py", "langchain-1") as process:
-            result = world.outcomes(process)["langchain-1"]  # LangChain tells the model about the edit
+            result = world.outcomes(process)["langchain-1"]  # LangChain reports the edit to the model
         assert result.endswith('{"order": "PO-langchain-1", "amount": "180000.00"}')
         assert world.outcomes(third) == {"langchain-3": "not ordered: cancelled"}
     assert [order["amount"] for order in world.orders() if "langchain" in order["key"]] == ["180000.00"]
 
 
+@pytest.mark.slow
 def test_langgraph(world: World):
-    the_journey(world, "langgraph/agent.py", kill_at="before POST effects/.*/outcome")
+    the_journey(world, "langgraph/agent.py", kill_at="before POST effects/.*/outcome", expired_as="not ordered")
+
+
+@pytest.mark.slow
+def test_dbos(world: World):
+    the_journey(world, "dbos/agent.py", kill_at="before POST complete", expired_as="not ordered: expired")
