@@ -87,29 +87,42 @@ def is_open(port: str) -> bool:
         return trying.connect_ex(("127.0.0.1", int(port))) == 0
 
 
+#: Program -> what its result contains if the deadline passed.
+TOOL_APPROVALS = {
+    "langchain/agent.py": "rejected",
+    "openai_agents/agent.py": "before its deadline",
+    "pydantic_ai/agent.py": "before its deadline",
+}
+
+
 @pytest.mark.long
-def test_langchain(world: World):
-    title = "Call issue_purchase_order"  # of LangChain's requests
-    with world.running("langchain/agent.py", "langchain-1"):
+@pytest.mark.parametrize("program", TOOL_APPROVALS)
+def test_approvals_of_tool_calls(world: World, program: str):
+    title = "Call issue_purchase_order"  # of these requests, so one is open at a time
+    name = program.partition("/")[0]
+    decided, expired, cancelled = keys = [f"{name}-{place}" for place in range(1, 4)]
+    with world.running(program, decided):
         request = world.request(title)
+    can_edit = name != "openai_agents"
     edited = {"supplier": "S-17", "item": "Hoist", "amount": "180000.00"}
-    assert world.decide(request, "edit", arguments=edited) == "decided"
-    with world.running("langchain/agent.py", "langchain-1", kill_at="after PUT effects/.*") as process:
+    assert world.decide(request, **({"verdict": "edit", "arguments": edited} if can_edit else {})) == "decided"
+    with world.running(program, decided, kill_at="after PUT effects/.*") as process:
         assert process.wait(timeout=60) == KILLED
     assert world.decide(request, "reject") == "already_decided"
 
-    with world.running("langchain/agent.py", "langchain-2", DEADLINE="PT2S") as second:
+    with world.running(program, expired, DEADLINE="PT2S") as second:
         late = world.request(title)
         assert world.closed(late) == "expired"
         assert world.decide(late) == "expired"
-        assert "rejected" in world.outcomes(second)["langchain-2"]
-    with world.running("langchain/agent.py", "langchain-3") as third:
+        assert TOOL_APPROVALS[program] in world.outcomes(second)[expired]
+    with world.running(program, cancelled) as third:
         world.cancel(world.request(title))
-        with world.running("langchain/agent.py", "langchain-1") as process:
-            result = world.outcomes(process)["langchain-1"]  # LangChain reports the edit to the model
-        assert result.endswith('{"order": "PO-langchain-1", "amount": "180000.00"}')
-        assert world.outcomes(third) == {"langchain-3": "not ordered: cancelled"}
-    assert [order["amount"] for order in world.orders() if "langchain" in order["key"]] == ["180000.00"]
+        with world.running(program, decided) as process:
+            result = world.outcomes(process)[decided]  # LangChain reports the edit to the model
+        amount = "180000.00" if can_edit else "184000.00"
+        assert result.endswith(f'{{"order": "PO-{decided}", "amount": "{amount}"}}')
+        assert world.outcomes(third) == {cancelled: "not ordered: cancelled"}
+    assert [order["amount"] for order in world.orders() if order["key"] in keys] == [amount]
 
 
 @pytest.mark.slow
