@@ -10,6 +10,7 @@ import re
 import runpy
 import signal
 import sys
+from pathlib import Path
 
 import httpx
 
@@ -47,4 +48,5 @@ async def send_and_reach_async(transport: httpx.AsyncHTTPTransport, request: htt
 httpx.HTTPTransport.handle_request = send_and_reach  # type: ignore[method-assign]
 httpx.AsyncHTTPTransport.handle_async_request = send_and_reach_async  # type: ignore[method-assign]
 sys.argv = [program, *arguments]
+sys.path.insert(0, str(Path(program).parent))  # as Python does for a script
 runpy.run_path(program, run_name="__main__")

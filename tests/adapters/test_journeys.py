@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
 
 from tests import own_processes
-from tests.adapters.world import KILLED, World, a_world
+from tests.adapters.world import KILLED, World, a_world, is_open
 
 MCP_SERVER = settings.ROOT / "clients/python/src/reviewqueue_client/adapters/mcp_server.py"
 
@@ -20,20 +19,20 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def the_journey(world: World, program: str, *, kill_at: str, expired_as: str) -> None:
+def the_journey(world: World, program: str, *, kill_at: str, expired_as: str, **environment: str) -> None:
     """Carry four runs through one example: decided, rejected, expired and cancelled.
 
     The program is killed while all requests are open, and again at ``kill_at`` after the decision.
     """
     name = program.partition("/")[0]
     decided, rejected, expired, cancelled = keys = [f"{name}-{place}" for place in range(1, 5)]
-    with world.running(program, expired, DEADLINE="PT3S"):
+    with world.running(program, expired, DEADLINE="PT3S", **environment):
         late = world.request(f"Order {expired}")
-    with world.running(program, decided, rejected, cancelled):
+    with world.running(program, decided, rejected, cancelled, **environment):
         requests = {key: world.request(f"Order {key}") for key in (decided, rejected, cancelled)}
 
     assert world.decide(requests[decided]) == "decided"
-    with world.running(program, decided, kill_at=kill_at) as process:
+    with world.running(program, decided, kill_at=kill_at, **environment) as process:
         assert process.wait(timeout=60) == KILLED
     assert world.decide(requests[decided], "reject") == "already_decided"
     assert world.decide(requests[rejected], "reject", message="Too expensive.") == "decided"
@@ -41,7 +40,7 @@ def the_journey(world: World, program: str, *, kill_at: str, expired_as: str) ->
     assert world.closed(late) == "expired"
     assert world.decide(late) == "expired"
 
-    with world.running(program, *keys) as process:
+    with world.running(program, *keys, **environment) as process:
         assert world.outcomes(process) == {
             decided: {"order": f"PO-{decided}", "amount": "184000.00"},
             rejected: "Too expensive.",
@@ -54,8 +53,8 @@ def the_journey(world: World, program: str, *, kill_at: str, expired_as: str) ->
 @pytest.mark.long
 def test_mcp(world: World):
     keys = [f"mcp-{place}" for place in range(1, 4)]
-    port = str(own_processes.free_port())
-    command = [str(MCP_SERVER), "--queue", "purchasing", "--transport", "streamable-http", "--port", port]
+    port = own_processes.free_port()
+    command = [str(MCP_SERVER), "--queue", "purchasing", "--transport", "streamable-http", "--port", str(port)]
     over_http = {"MCP_URL": f"http://127.0.0.1:{port}/mcp"}
     with (
         world.running("mcp/agent.py", "mcp-2", DEADLINE="PT2S") as second,
@@ -80,11 +79,6 @@ def test_mcp(world: World):
         with world.running("mcp/agent.py", "mcp-1", **over_http) as again:  # the answer is the same later
             assert world.outcomes(again)["mcp-1"] == {"order": "PO-mcp-1", "amount": "184000.00"}
     assert [order["key"] for order in world.orders() if order["key"] in keys] == ["mcp-1"]
-
-
-def is_open(port: str) -> bool:
-    with socket.socket() as trying:
-        return trying.connect_ex(("127.0.0.1", int(port))) == 0
 
 
 #: Program -> what its result contains if the deadline passed.
@@ -133,3 +127,17 @@ def test_langgraph(world: World):
 @pytest.mark.slow
 def test_dbos(world: World):
     the_journey(world, "dbos/agent.py", kill_at="before POST complete", expired_as="not ordered: expired")
+
+
+@pytest.mark.long
+def test_temporal(world: World):
+    port, ui = own_processes.free_port(), own_processes.free_port()
+    server = ["server", "start-dev", "--headless", "--port", str(port), "--http-port", str(ui), "--db-filename", "t.db"]
+    with world.engine("temporal", *server, port=port):
+        the_journey(
+            world,
+            "temporal/agent.py",
+            kill_at="before POST complete",  # the workflow has its signal, and gets it again
+            expired_as="not ordered: expired",
+            TEMPORAL=f"127.0.0.1:{port}",
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -45,6 +46,20 @@ class World:
             "REVIEW_QUEUE_KEY": self.server.key,
             "PYTHONPATH": str(settings.ROOT / "clients" / "python" / "src"),
         }
+
+    @contextlib.contextmanager
+    def engine(self, name: str, *arguments: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+        """Run an engine's server out of the adapters' environment until the end of the block. Wait for its port."""
+        own_processes.eventually(lambda: not is_open(port), within=60)
+        with (self.folder / f"{name}.log").open("ab") as log:
+            command = [str(python().with_name(name)), *arguments]
+            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+        try:
+            own_processes.eventually(lambda: is_open(port), within=60, log=self.folder / f"{name}.log")
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
     @contextlib.contextmanager
     def running(self, *command: str, kill_at: str = "", **environment: str) -> Iterator[subprocess.Popen[str]]:
@@ -118,6 +133,12 @@ class World:
         shown = self.server.call("GET", f"interrupts/{interrupt}?wait=30", key=self.server.key)
         assert shown["status"] != "waiting"
         return str(shown["status"])
+
+
+def is_open(port: int) -> bool:
+    """Return whether a server listens on the port."""
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextlib.contextmanager
