@@ -8,6 +8,7 @@ import pytest
 from django.conf import settings
 
 from tests import own_processes
+from tests.adapters.environment import python, restate_server
 from tests.adapters.world import KILLED, World, a_world, is_open
 
 MCP_SERVER = settings.ROOT / "clients/python/src/reviewqueue_client/adapters/mcp_server.py"
@@ -133,11 +134,36 @@ def test_dbos(world: World):
 def test_temporal(world: World):
     port, ui = own_processes.free_port(), own_processes.free_port()
     server = ["server", "start-dev", "--headless", "--port", str(port), "--http-port", str(ui), "--db-filename", "t.db"]
-    with world.engine("temporal", *server, port=port):
+    with world.engine(python().with_name("temporal"), *server, port=port):
         the_journey(
             world,
             "temporal/agent.py",
             kill_at="before POST complete",  # the workflow has its signal, and gets it again
             expired_as="not ordered: expired",
             TEMPORAL=f"127.0.0.1:{port}",
+        )
+
+
+@pytest.mark.long
+def test_restate(world: World):
+    ingress, admin, fabric, service = (own_processes.free_port() for _ in range(4))
+    options = {
+        "RESTATE_INGRESS__BIND_PORT": str(ingress),
+        "RESTATE_ADMIN__BIND_PORT": str(admin),
+        "RESTATE_BIND_PORT": str(fabric),
+        "RESTATE_BIND_IP": "127.0.0.1",
+        "RESTATE_DISABLE_TELEMETRY": "true",
+        "RESTATE_LISTEN_MODE": "tcp",
+        "RESTATE_BASE_DIR": str(world.folder / "restate"),
+    }
+    with world.engine(restate_server(), port=ingress, **options):
+        own_processes.eventually(lambda: is_open(admin), within=60)
+        the_journey(
+            world,
+            "restate/agent.py",
+            kill_at="before POST complete",  # the awakeable is resolved, and is resolved again
+            expired_as="not ordered: expired",
+            RESTATE_INGRESS=f"http://127.0.0.1:{ingress}",
+            RESTATE_ADMIN=f"http://127.0.0.1:{admin}",
+            PORT=str(service),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import threading
@@ -48,14 +49,14 @@ class World:
         }
 
     @contextlib.contextmanager
-    def engine(self, name: str, *arguments: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
-        """Run an engine's server out of the adapters' environment until the end of the block. Wait for its port."""
-        own_processes.eventually(lambda: not is_open(port), within=60)
-        with (self.folder / f"{name}.log").open("ab") as log:
-            command = [str(python().with_name(name)), *arguments]
-            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+    def engine(self, server: Path, *arguments: str, port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run an engine's server until the end of the block. Wait for its port."""
+        log_file = self.folder / f"{server.name}.log"
+        with log_file.open("ab") as log:
+            command, own = [str(server), *arguments], os.environ | environment
+            process = subprocess.Popen(command, cwd=self.folder, env=own, stdout=log, stderr=log)
         try:
-            own_processes.eventually(lambda: is_open(port), within=60, log=self.folder / f"{name}.log")
+            own_processes.eventually(lambda: is_open(port), within=60, log=log_file)
             yield process
         finally:
             process.kill()
