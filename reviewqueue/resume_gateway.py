@@ -114,11 +114,15 @@ def submit_decision(
 
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
     """Return the interrupt if the person may see it. Otherwise it is not found."""
-    visible = permissions.visible_interrupts(person).select_related("queue", "policy", "schema", "run", "agent")
+    related = ("queue", "policy", "schema", "run", "agent")
+    visible = permissions.visible_interrupts(person).select_related(*related)
     interrupt = visible.filter(public_id=interrupt_id).first()
-    if interrupt is None:
+    if interrupt is not None:
+        return interrupt
+    escalated = permissions.find_escalated_interrupt(person, interrupt_id)
+    if escalated is None:
         raise NotFound
-    return interrupt
+    return Interrupt.objects.select_related(*related).get(pk=escalated.pk)
 
 
 @use_case

@@ -6,6 +6,9 @@ Operators see everything, owners what belongs to their groups, other people noth
 
 from __future__ import annotations
 
+import allauth.account.admin
+import allauth.mfa.admin
+import allauth.usersessions.admin  # noqa: F401  the last of three that register models
 import django_q.admin
 from django.contrib import admin
 
@@ -16,6 +19,11 @@ __all__ = ["configuration", "effects", "holds", "notifications", "runs", "webhoo
 # A changed or deleted schedule of django-q2 would stop sweeps, and an edited task could call any function. Its admin
 # module is imported first, because it registers the models.
 for model in [it for it in admin.site._registry if it._meta.app_label == django_q.admin.Schedule._meta.app_label]:
+    admin.site.unregister(model)
+
+# Also imported first. Second factors, sessions and addresses are changed by the pages of an account and of people only,
+# which record it.
+for model in [it for it in admin.site._registry if it.__module__.startswith("allauth.")]:
     admin.site.unregister(model)
 
 admin.site.site_header = "Review Queue: Reconciliation"

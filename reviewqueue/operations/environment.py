@@ -73,6 +73,15 @@ def choice(name: str, allowed: tuple[str, ...], default: str) -> str:
     return given
 
 
+def some_of(name: str, allowed: tuple[str, ...], default: str) -> list[str]:
+    """Return comma-separated values, each of which must be one of ``allowed``."""
+    given = comma_separated(name, default)
+    unknown = [part for part in given if part not in allowed]
+    if unknown:
+        raise ImproperlyConfigured(f"{name} must list values of {', '.join(allowed)}, not {unknown[0]!r}.")
+    return given
+
+
 def base_url(default: str) -> str:
     """Return the URL at which people and agents reach the product, without a trailing slash."""
     given = text("BASE_URL", default).rstrip("/")

@@ -22,6 +22,7 @@ from django.db import transaction
 
 from ledger import clock
 from ledger.public_ids import new_id
+from reviewqueue import second_factors
 from reviewqueue.models import ChatChannel, PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
@@ -230,10 +231,11 @@ def add_person(
 
 
 def account_state(person: AbstractUser) -> dict[str, Any]:
-    """Return what a record of a change shows: whether the account is active, and its groups."""
+    """Return what a record of a change shows: whether the account is active, its second factors and its groups."""
     return {
         "active": person.is_active,
         "reconciliation": person.is_staff,
+        "second_factors": second_factors.factors_of([person.pk]).get(person.pk, []),
         "groups": list(person.groups.order_by("name").values_list("name", flat=True)),
     }
 

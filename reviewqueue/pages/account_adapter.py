@@ -17,8 +17,10 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.crypto import constant_time_compare, salted_hmac
 
+from reviewqueue import second_factors
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.serving.client_address import client_network
@@ -36,8 +38,19 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         return False
 
     def is_ajax(self, request: HttpRequest) -> bool:
-        """Return False: the JSON response of a form would contain its values, passwords too, and no page needs it."""
-        return False
+        """Return whether a script asks for the options of a passkey sign-in, the only JSON response.
+
+        That of a form would contain its values, passwords too.
+        """
+        return request.method in ("GET", "HEAD") and request.path == reverse("mfa_login_webauthn")
+
+    def get_reauthentication_methods(self, user: AbstractUser) -> list[dict[str, Any]]:
+        """Return how the person can confirm who they are. Who has a second factor confirms with it, not by password."""
+        methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
+        by_factor = [method for method in methods if method["id"].startswith("mfa")]
+        if not second_factors.has_second_factor(user):
+            return methods
+        return by_factor
 
     def send_password_reset_mail(self, user: AbstractUser, email: str, context: dict[str, Any]) -> None:
         """Leave the mail to a task: the page answers as fast as for an unknown address, also without a mail server."""

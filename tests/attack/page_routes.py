@@ -275,6 +275,28 @@ PAGES: dict[str, Page] = {
     ),
     "account/password/reset/key/done/": Page(lambda _: "/account/password/reset/key/done/", ALL_READ, is_open=True),
     "account/inactive/": Page(lambda _: "/account/inactive/", ALL_READ, is_open=True),
+    "account/sessions/": Page(lambda _: "/account/sessions/", ALL_READ),
+    "account/second-factor/": Page(lambda _: "/account/second-factor/", ALL_READ),
+    "account/second-factor/use/": Page(
+        lambda _: "/account/second-factor/use/", dict.fromkeys(SIGNED_IN, 302), is_open=True
+    ),
+    "account/second-factor/confirm/": Page(lambda _: "/account/second-factor/confirm/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/second-factor/app/": Page(lambda _: "/account/second-factor/app/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/second-factor/app/remove/": Page(
+        lambda _: "/account/second-factor/app/remove/", dict.fromkeys(SIGNED_IN, 404)
+    ),
+    "account/second-factor/codes/": Page(lambda _: "/account/second-factor/codes/", dict.fromkeys(SIGNED_IN, 404)),
+    "account/second-factor/codes/new/": Page(
+        lambda _: "/account/second-factor/codes/new/", dict.fromkeys(SIGNED_IN, 302)
+    ),
+    "account/passkeys/": Page(lambda _: "/account/passkeys/", ALL_READ),
+    "account/passkeys/add/": Page(lambda _: "/account/passkeys/add/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/passkeys/confirm/": Page(lambda _: "/account/passkeys/confirm/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/passkeys/sign-in/": Page(
+        lambda _: "/account/passkeys/sign-in/", dict.fromkeys(SIGNED_IN, 302), is_open=True
+    ),
+    "account/passkeys/<int:pk>/remove/": Page(lambda _: "/account/passkeys/1/remove/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/passkeys/<int:pk>/rename/": Page(lambda _: "/account/passkeys/1/rename/", dict.fromkeys(SIGNED_IN, 302)),
     "healthz": Page(lambda _: "/healthz", ALL_READ, is_open=True),
     "readyz": Page(lambda _: "/readyz", dict.fromkeys(SIGNED_IN, 503), is_open=True),
     "metrics": Page(lambda _: "/metrics", ALL_READ, is_open=True),

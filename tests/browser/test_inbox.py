@@ -209,13 +209,11 @@ def test_row_6_an_escalated_request_says_so_and_mentions_no_session(bens: Page):
     builders.move_deadline(interrupt, clock.now())
     expire_due_interrupts(limit=10)
     expect(bens.locator("#moved")).to_contain_text(
-        "No answer in time. The request was escalated to another queue", timeout=TWO_SECONDS
+        "No answer in time. The request was escalated to Leads only", timeout=TWO_SECONDS
     )
     expect(bens.get_by_role("button", name="Reject this call")).to_be_disabled()
     reason.press_sequentially(", by far")
-    expect(bens.locator("#decide .saved")).to_contain_text(
-        "Your draft is not saved: you cannot see this request any more."
-    )
+    expect(bens.locator("#decide .saved")).to_contain_text("Draft saved")
     expect(reason).to_have_value("Too dear, by far")
     expect(bens.get_by_role("alert")).to_have_count(0)
     expect(bens.locator("body")).not_to_contain_text("session has expired")

@@ -277,7 +277,7 @@ def test_claiming_keeps_the_input_and_can_be_released(lenas: Page):
     lenas.get_by_role("button", name="Release").click()
     expect(lenas.locator("#held")).to_contain_text("Unclaimed")
     lenas.goto("/?view=mine")
-    expect(lenas.get_by_role("heading", name="No requests in this view")).to_be_visible()
+    expect(lenas.get_by_role("heading", name="You have no requests")).to_be_visible()
 
 
 def test_a_claim_that_was_lost_says_to_whom(lenas: Page):

@@ -67,7 +67,8 @@ def obj(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
 
 
 def fields(form: Form) -> dict[str, Field]:
-    return {node.name: node for node in all_nodes(form.root) if isinstance(node, Field)}
+    """Return the controls that are seen at once, without folded ones, by their names."""
+    return {node.name: node for node in all_nodes(form.root) if isinstance(node, Field) and not node.folded}
 
 
 def errors_of(submission: Submission) -> list[tuple[str, str]]:

@@ -137,10 +137,18 @@ def build_interrupt_context(
         "effects": effect_rows(screen.effects, interrupt.agent, labels),
         "evidence": [split_evidence(entry) for entry in interrupt.evidence],
         "timeline": timeline_entries(screen.events, reader=reader, waits=screen.waits)[::-1],
+        "escalations": [
+            (
+                code_labels.queue_title(event.refs.get("before") or ""),
+                code_labels.queue_title(event.refs["to"]),
+                event.at,
+            )
+            for event in screen.escalations
+        ],
         "escalation_levels": code_labels.escalation_levels(interrupt),
         "deadline_action": code_labels.deadline_outcome_short(interrupt),
         "gauge": _gauge(interrupt, now=now),
-        "winner_done": "" if screen.winner is None else code_labels.VERDICT_DONE.get(screen.winner.verdict, "answered"),
+        "winner_done": "" if screen.winner is None else code_labels.done_label(screen.winner, interrupt.kind),
         "closed": code_labels.closed_label(interrupt),
         "rendered_call": rendered,
         "large_call": None if rendered is None else _large_call(proposal, rendered),

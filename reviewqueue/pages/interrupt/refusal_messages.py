@@ -10,6 +10,7 @@ from datetime import datetime
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
+from django.utils.text import capfirst
 
 from ledger.errors import Refusal
 from reviewqueue.api.problems import PROBLEMS
@@ -128,7 +129,7 @@ def describe_refusal(
         headline=headline,
         detail=detail,
         winner=screen.winner,
-        winner_done="" if screen.winner is None else code_labels.VERDICT_DONE.get(screen.winner.verdict, "answered"),
+        winner_done="" if screen.winner is None else code_labels.done_label(screen.winner, screen.interrupt.kind),
         recorded=recorded.order_by("-id").first(),
         entered=_entered_texts(decision_form),
         names=names_of_deciders(refusal),
@@ -157,8 +158,8 @@ def _headline_and_detail(
 ) -> tuple[str, str]:
     winner = screen.winner
     if refusal.code == "already_decided" and winner is not None:
-        who = winner.by.get_full_name() or winner.by.get_username() if winner.by else "The policy’s default"
-        done = code_labels.VERDICT_DONE.get(winner.verdict, "answered")
+        who = capfirst(code_labels.decider_label(winner, screen.interrupt.kind))
+        done = code_labels.done_label(winner, screen.interrupt.kind)
         earlier = now - winner.created_at
         ago = times.duration_label(earlier) if earlier.total_seconds() >= 1 else "moments"
         return f"{who} was first.", f"{who} {done}: {ago} before your answer arrived."
@@ -202,7 +203,7 @@ def _entered_texts(decision_form: DecisionForm) -> tuple[tuple[str, str], ...]:
 
 def _is_text(name: str) -> bool:
     """Return whether a control has a text of the reviewer, not a chosen branch or the checkbox of an empty list."""
-    return name.rpartition(".")[2] not in ("-kind", "-empty")
+    return name.rpartition(".")[2] not in ("-kind", "-empty", "-offset")
 
 
 def _field_label(name: str) -> str:

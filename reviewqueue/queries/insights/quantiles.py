@@ -60,7 +60,7 @@ def _read(ranked: QuerySet[Any], *, by: str | None) -> dict[str, Quantiles]:
     groups: dict[str, dict[int, timedelta]] = {}
     sizes: dict[str, int] = {}
     for *group, many, place, length in ranked.values_list(*columns):
-        name = str(group[0]) if group else ""
+        name = str(group[0]) if group and group[0] is not None else ""
         sizes[name] = many
         groups.setdefault(name, {})[place] = length
     return {
