@@ -74,7 +74,7 @@ def choice(name: str, allowed: tuple[str, ...], default: str) -> str:
 
 
 def some_of(name: str, allowed: tuple[str, ...], default: str) -> list[str]:
-    """Return comma-separated values, each of which must be one of ``allowed``."""
+    """Return comma-separated values. Each must be one of ``allowed``."""
     given = comma_separated(name, default)
     unknown = [part for part in given if part not in allowed]
     if unknown:

@@ -98,12 +98,12 @@ def _with_label(node: Node, told: Argument | None) -> Node:
 def _argument(name: str, value: Any, told: Any) -> Argument:
     words = told if isinstance(told, Mapping) else {"label": told or ""}
     label = str(words.get("label") or "")
-    if _letters(label) == _letters(name):
+    if _plain_name(label) == _plain_name(name):
         label = ""  # the name says the same
     return Argument(name=name, label=label, unit=str(words.get("unit") or ""), value=value)
 
 
-def _letters(name: str) -> str:
+def _plain_name(name: str) -> str:
     return _SEPARATOR.sub(" ", name).strip().casefold()
 
 

@@ -311,7 +311,7 @@ def test_a_passkey_of_another_person_cannot_be_renamed_or_removed(client):
 def test_a_key_that_cannot_be_decrypted_is_explained(client, settings):
     person = ana()
     secret = add_app(person)
-    settings.SECRET_KEY = "another key, of which no fallback is kept " * 2
+    settings.SECRET_KEY = "another key, without a fallback to this one " * 2
     enter_password(client, person)
     assert "SECRET_KEY has changed" in client.post(USE, {"code": code(secret)}).text
     assert not is_signed_in(client)
@@ -329,7 +329,7 @@ def test_after_a_rotation_of_the_key_codes_are_accepted(client, settings):
 # --- who must have one ----------------------------------------------------------------------------------------------------
 
 
-def test_without_the_setting_nobody_needs_a_factor(client):
+def test_without_the_setting_a_person_needs_no_factor(client):
     client.force_login(ana("engineering-reviewers"))
     assert client.get("/").status_code == 200
 

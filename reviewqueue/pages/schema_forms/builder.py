@@ -561,7 +561,7 @@ def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -
     """Return the node of a value with `oneOf`, `anyOf`, several types or none. Raises ``TooLarge``.
 
     Null is an alternative, and so is leaving an optional value out: empty, null and absent are different answers. Where a
-    branch names no type, it is drawn as the type that its keywords are for, and a JSON box takes values of other types.
+    branch names no type, it is rendered as the type that its keywords are for, and a JSON box takes values of other types.
     """
     is_single = is_type_implied(schema)
     subschemas = [schema] if is_single else [builder.resolved(branch) for branch in branches_of(schema)]

@@ -23,14 +23,14 @@ def pattern_example(pattern: str) -> tuple[str, str] | None:
     text, at = "", 0
     while at < len(inner):
         atom = _ATOM.match(inner, at)
-        letters = "" if atom is None else _letters(atom)
-        if atom is None or not letters:
+        characters = "" if atom is None else _characters(atom)
+        if atom is None or not characters:
             return None
         count = _COUNT.match(inner, atom.end())
         at = atom.end() if count is None else count.end()
         number = 1 if count is None else int(count[1]) if count[1] else int(count[2] == "+")
-        start = sum(char in letters for char in text)
-        text += "".join(letters[(start + place) % len(letters)] for place in range(number))
+        start = sum(char in characters for char in text)
+        text += "".join(characters[(start + place) % len(characters)] for place in range(number))
         if len(text) > _MAX_LENGTH:
             return None
     if not text.strip():
@@ -39,7 +39,7 @@ def pattern_example(pattern: str) -> tuple[str, str] | None:
     return words.get((begins, ends), "containing"), text
 
 
-def _letters(atom: re.Match[str]) -> str:
+def _characters(atom: re.Match[str]) -> str:
     """Return characters that the atom matches; empty if they are not known."""
     escaped, members, literal = atom.groups()
     if literal:
@@ -48,4 +48,6 @@ def _letters(atom: re.Match[str]) -> str:
         return _CLASSES.get(escaped, "" if escaped.isalnum() else escaped)
     if members.startswith("^"):
         return ""
-    return next((letters for name, letters in _RANGES if name in members), members[0] if members[0] != "\\" else "")
+    return next(
+        (characters for name, characters in _RANGES if name in members), members[0] if members[0] != "\\" else ""
+    )

@@ -129,7 +129,7 @@ def _implied_type(schema: dict[str, Any]) -> str | None:
 
 
 def is_type_implied(schema: Any) -> bool:
-    """Return whether a schema without a type is drawn as the type that its keywords are for: others can be valid too."""
+    """Return whether a schema without a type is rendered as the type that its keywords are for: others can be valid too."""
     if not isinstance(schema, dict) or schema.keys() & {"type", "const", "enum", "oneOf", "anyOf"}:
         return False
     return _implied_type(schema) is not None and widget_for(schema) != JSON
