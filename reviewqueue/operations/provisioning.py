@@ -301,6 +301,7 @@ def account_state(person: AbstractUser) -> dict[str, Any]:
     return {
         "active": person.is_active,
         "reconciliation": person.is_staff,
+        "superuser": person.is_superuser,
         "second_factors": second_factors.factors_of([person.pk]).get(person.pk, []),
         "superuser": person.is_superuser,
         "groups": list(person.groups.order_by("name").values_list("name", flat=True)),
@@ -351,6 +352,18 @@ def add_policy(reason: str, *, agent: str = "", actor: str = SYSTEM, **changes: 
 
     A request can name the policy's own queue and ``queues``. ``any_queue`` is not inherited from the built-in version.
     """
+    draft = draft_policy(reason, agent=agent, **changes)
+    if draft.last is not None and not draft.changed:
+        raise ProvisioningError(
+            f"Version {draft.last.version} of the policy of {reason} has exactly these rules already."
+        )
+    draft.policy.save(force_insert=True)
+    record_configuration(draft.policy, actor=actor)
+    return draft.policy
+
+
+def draft_policy(reason: str, *, agent: str = "", **changes: Unpack[PolicyRules]) -> DraftPolicy:
+    """Return the version that ``add_policy`` would store."""
     if not reason.strip() or len(reason) > 60:
         raise ProvisioningError("A reason must have 1 to 60 characters.")
     of = _find_agent(agent) if agent else None
