@@ -303,7 +303,6 @@ def account_state(person: AbstractUser) -> dict[str, Any]:
         "reconciliation": person.is_staff,
         "superuser": person.is_superuser,
         "second_factors": second_factors.factors_of([person.pk]).get(person.pk, []),
-        "superuser": person.is_superuser,
         "groups": list(person.groups.order_by("name").values_list("name", flat=True)),
     }
 
@@ -346,6 +345,15 @@ def add_queue(name: str, *, owner: str, actor: str = SYSTEM) -> Queue:
     return queue
 
 
+@dataclass(frozen=True, kw_only=True)
+class DraftPolicy:
+    """A policy version that is not stored, the version before it (``None``: the first one), and the rules that differ."""
+
+    policy: Policy
+    last: Policy | None
+    changed: list[str]
+
+
 @transaction.atomic
 def add_policy(reason: str, *, agent: str = "", actor: str = SYSTEM, **changes: Unpack[PolicyRules]) -> Policy:
     """Add the next version of a reason's policy: the last version with ``changes``. Queues are given by name.
@@ -380,11 +388,9 @@ def draft_policy(reason: str, *, agent: str = "", **changes: Unpack[PolicyRules]
     version = 1 if last is None else last.version + 1
     policy = Policy(reason=reason, agent=of, version=version, **(inherited | rules))
     _check_policy(policy)
-    if last is not None and all(getattr(policy, name) == inherited[name] for name in POLICY_RULES):
-        raise ProvisioningError(f"Version {last.version} of the policy of {reason} has exactly these rules already.")
-    policy.save(force_insert=True)
-    record_configuration(policy, actor=actor)
-    return policy
+    before: Any = last or Policy()
+    changed = [name for name in POLICY_RULES if getattr(policy, name) != getattr(before, name)]
+    return DraftPolicy(policy=policy, last=last, changed=changed)
 
 
 def is_built_in(policy: Policy) -> bool:
