@@ -23,6 +23,7 @@ __all__ = [
     "NotificationMessage",
     "NotificationPreferences",
     "NotificationService",
+    "PersonActivity",
     "PersonChange",
     "QueueNotificationPreference",
     "RollupCell",
@@ -349,6 +350,18 @@ class Notification(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.key}"
+
+
+class PersonActivity(models.Model):
+    """When a person last used the pages, to within a few minutes."""
+
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.person_id} at {self.seen_at:%Y-%m-%d %H:%M} UTC"
 
 
 class PersonChange(models.Model):

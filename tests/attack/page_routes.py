@@ -16,9 +16,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from ledger import clock
 from ledger.models import Effect
 from reviewqueue.models import MessageStatus, NotificationMessage
+from reviewqueue.operations.queue_administration import state_token
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.external_signals import SignalRequest, receive_signal
-from runs.models import Agent, Decision, Event, Interrupt, Run, Signal
+from runs.models import Agent, Decision, Event, Interrupt, Queue, Run, Signal
 from runs.use_cases.complete_run import fail_run
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
@@ -136,6 +137,7 @@ class Page:
 
 ALL_READ = dict.fromkeys(SIGNED_IN, 200)
 SEES = ALL_READ | {"stranger": 404}
+OWNERS_READ = dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(("owner", "operator"), 200)
 
 
 def _wait(end: str = "") -> Callable[[PageWorld], str]:
@@ -171,6 +173,17 @@ def _approved_together(world: PageWorld, kind: str) -> dict[str, str]:
 def _undone_together(world: PageWorld, kind: str) -> dict[str, str]:
     """The decision of another person."""
     return {"decision": world.receipt.public_id}
+
+
+def _closed_queue(world: PageWorld, kind: str) -> dict[str, str]:
+    return {"seen": state_token(Queue.objects.get(slug="engineering"))}
+
+
+def _new_version(world: PageWorld, kind: str) -> dict[str, str]:
+    """What an operator's form would send after the preview."""
+    page = world.browser_of("operator").get("/policies/edit?reason=approval.action")
+    named = {"reason": "approval.action", "agent": "", "based_on": str(page.context["based_on"]), "act": "save"}
+    return page.context["texts"] | named | {"queue": "engineering", "any_queue": "", "quorum": "2"}
 
 
 #: Everyone who can see a request can comment on it.
@@ -246,7 +259,31 @@ PAGES: dict[str, Page] = {
     "people/<slug:move>": Page(
         lambda _: "/people/disable", None, _with(person="zoe@example.org"), frozenset({"operator"})
     ),
+    "queues": Page(lambda _: "/queues", OWNERS_READ),
+    "queues/add": Page(lambda _: "/queues/add", None, _with(name="invoices", owner="finance"), frozenset({"operator"})),
+    "queues/<slug:slug>/<slug:verb>": Page(
+        lambda _: "/queues/engineering/close", None, _closed_queue, frozenset({"operator"})
+    ),
+    "policies/edit": Page(
+        lambda _: "/policies/edit?reason=approval.action",
+        dict.fromkeys(SIGNED_IN, 404) | {"operator": 200},
+        _new_version,
+        frozenset({"operator"}),
+    ),
+    "audit": Page(lambda _: "/audit", OWNERS_READ),
+    "audit.csv": Page(lambda _: "/audit.csv", OWNERS_READ),
+    "audit.json": Page(lambda _: "/audit.json", OWNERS_READ),
     "agents": Page(lambda _: "/agents", ALL_READ),
+    "agents/add": Page(
+        lambda _: "/agents/add",
+        None,
+        _with(name="payer", owner="finance", effects="listed"),
+        frozenset({"operator"}),
+    ),
+    "agents/<slug:slug>": Page(lambda _: "/agents/purchase-requests", OWNERS_READ),
+    "agents/<slug:slug>/<slug:subject>/<slug:verb>": Page(
+        lambda _: "/agents/purchase-requests/keys/add", None, _with(name="bank", scope="run"), WHO_ANSWER
+    ),
     "agents/<slug:slug>/<slug:move>": Page(
         lambda _: "/agents/purchase-requests/halt", None, _with(reason="look"), frozenset({"owner", "operator"})
     ),
@@ -275,6 +312,32 @@ PAGES: dict[str, Page] = {
     ),
     "account/password/reset/key/done/": Page(lambda _: "/account/password/reset/key/done/", ALL_READ, is_open=True),
     "account/inactive/": Page(lambda _: "/account/inactive/", ALL_READ, is_open=True),
+    "account/sign-on/": Page(lambda _: "/account/sign-on/", dict.fromkeys(SIGNED_IN, 404), is_open=True),
+    "account/sign-on/callback/": Page(
+        lambda _: "/account/sign-on/callback/", dict.fromkeys(SIGNED_IN, 404), is_open=True
+    ),
+    "account/sessions/": Page(lambda _: "/account/sessions/", ALL_READ),
+    "account/second-factor/": Page(lambda _: "/account/second-factor/", ALL_READ),
+    "account/second-factor/use/": Page(
+        lambda _: "/account/second-factor/use/", dict.fromkeys(SIGNED_IN, 302), is_open=True
+    ),
+    "account/second-factor/confirm/": Page(lambda _: "/account/second-factor/confirm/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/second-factor/app/": Page(lambda _: "/account/second-factor/app/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/second-factor/app/remove/": Page(
+        lambda _: "/account/second-factor/app/remove/", dict.fromkeys(SIGNED_IN, 404)
+    ),
+    "account/second-factor/codes/": Page(lambda _: "/account/second-factor/codes/", dict.fromkeys(SIGNED_IN, 404)),
+    "account/second-factor/codes/new/": Page(
+        lambda _: "/account/second-factor/codes/new/", dict.fromkeys(SIGNED_IN, 302)
+    ),
+    "account/passkeys/": Page(lambda _: "/account/passkeys/", ALL_READ),
+    "account/passkeys/add/": Page(lambda _: "/account/passkeys/add/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/passkeys/confirm/": Page(lambda _: "/account/passkeys/confirm/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/passkeys/sign-in/": Page(
+        lambda _: "/account/passkeys/sign-in/", dict.fromkeys(SIGNED_IN, 302), is_open=True
+    ),
+    "account/passkeys/<int:pk>/remove/": Page(lambda _: "/account/passkeys/1/remove/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/passkeys/<int:pk>/rename/": Page(lambda _: "/account/passkeys/1/rename/", dict.fromkeys(SIGNED_IN, 302)),
     "healthz": Page(lambda _: "/healthz", ALL_READ, is_open=True),
     "readyz": Page(lambda _: "/readyz", dict.fromkeys(SIGNED_IN, 503), is_open=True),
     "metrics": Page(lambda _: "/metrics", ALL_READ, is_open=True),

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from ledger import clock
 from reviewqueue import permissions
 from reviewqueue.pages.code_labels import queue_title
-from reviewqueue.pages.insights.chart_captions import all_charts, percent
+from reviewqueue.pages.insights.chart_captions import FEW, all_charts, percent
 from reviewqueue.pages.rendering import PageRequest, render_page
 from reviewqueue.queries.insights import Insights, read_insights
 from reviewqueue.queries.insights.csv_export import csv_text, figures_of
@@ -105,7 +105,10 @@ def _stats(found: Insights) -> list[Stat]:
     waiting, deciding, ended = found.waiting.ages, found.deciding, found.ended
     expired = ended.statuses[InterruptStatus.EXPIRED]
     finished, completed = found.resumed.number(*FINAL), found.resumed.number(RunStatus.COMPLETED)
-    before = f"was {_length(deciding.before.p50)} the {found.scope.days} days before"
+    before = f"{_length(deciding.before.p50)} in the {found.scope.days} days before"
+    how = [f"{ended.by_default} by a default"] if ended.by_default else []
+    how += [f"{ended.escalated} escalated first"] if ended.escalated else []
+    is_few = 0 < finished < FEW
     unknown = found.spared.unknown_now
     return [
         Stat(
@@ -121,14 +124,18 @@ def _stats(found: Insights) -> list[Stat]:
         Stat(
             name="Ended without a person",
             value=f"{expired}",
-            beside=f"of {ended.total} closed; {ended.by_default} by a default, {ended.escalated} escalated first"
+            beside="; ".join([f"of {ended.total} closed", *([", ".join(how)] if how else [])])
             if ended.total
             else "none was closed",
         ),
         Stat(
             name="Resumed runs completed",
-            value=percent(completed, finished) if finished else "none yet",
-            beside=f"{completed} of {finished} that ended",
+            value=f"{completed} of {finished}" if is_few else percent(completed, finished) if finished else "none yet",
+            beside="that ended"
+            if is_few
+            else f"{completed} of {finished} that ended"
+            if finished
+            else "none has ended",
         ),
         Stat(
             name="Effects repeated",

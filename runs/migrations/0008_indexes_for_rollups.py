@@ -25,7 +25,7 @@ def drop(apps: Any, schema_editor: Any) -> None:
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0005_required_reasons"),
+        ("runs", "0007_second_factor_of_policies"),
     ]
 
     operations = [

@@ -6,8 +6,8 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reviewqueue", "0003_notifications_and_changes_of_people"),
-        ("runs", "0006_indexes_for_rollups"),
+        ("reviewqueue", "0004_people_last_seen"),
+        ("runs", "0008_indexes_for_rollups"),
     ]
 
     operations = [
