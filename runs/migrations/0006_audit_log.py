@@ -8,9 +8,15 @@ from ledger.append_only_triggers import GuardTable
 
 
 def drop_triggers_that_read_the_records(apps, schema_editor):
-    """SQLite rebuilds the table of the records, and refuses that while a trigger of another table reads it."""
+    """SQLite rebuilds the table of the records, and refuses that while a trigger of another table reads it. PostgreSQL
+    alters no column that a trigger names.
+    """
     if schema_editor.connection.vendor == "sqlite":
         schema_editor.execute('DROP TRIGGER IF EXISTS "runs_effectrule_refuses_delete"', params=None)
+    else:
+        schema_editor.execute(
+            'DROP TRIGGER IF EXISTS "runs_configurationrecord_refuses_update" ON "runs_configurationrecord"', params=None
+        )
 
 
 class Migration(migrations.Migration):
