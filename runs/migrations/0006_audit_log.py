@@ -15,7 +15,8 @@ def drop_triggers_that_read_the_records(apps, schema_editor):
         schema_editor.execute('DROP TRIGGER IF EXISTS "runs_effectrule_refuses_delete"', params=None)
     else:
         schema_editor.execute(
-            'DROP TRIGGER IF EXISTS "runs_configurationrecord_refuses_update" ON "runs_configurationrecord"', params=None
+            'DROP TRIGGER IF EXISTS "runs_configurationrecord_refuses_update" ON "runs_configurationrecord"',
+            params=None,
         )
 
 
