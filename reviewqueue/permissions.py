@@ -420,6 +420,13 @@ def owned_agents(person: AbstractUser) -> QuerySet[Agent]:
     return Agent.objects.all() if is_operator(person) else Agent.objects.filter(owner__user=person.pk)
 
 
+def owned_queues(person: AbstractUser) -> QuerySet[Queue]:
+    """Return the queues that the person's groups own; for an operator, all queues."""
+    if not person.is_active:
+        return Queue.objects.none()
+    return Queue.objects.all() if is_operator(person) else Queue.objects.filter(owner__user=person.pk)
+
+
 def is_owner_or_operator(person: AbstractUser, agent: Agent) -> bool:
     """Tell whether the person owns the agent, or is an operator."""
     return may_resolve(person, owner_id=agent.owner_id)

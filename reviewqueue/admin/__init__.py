@@ -13,9 +13,9 @@ import allauth.usersessions.admin  # noqa: F401  the last of four that register 
 import django_q.admin
 from django.contrib import admin
 
-from reviewqueue.admin import configuration, effects, holds, notifications, runs, webhooks
+from reviewqueue.admin import configuration, effects, holds, notifications, people, runs, webhooks
 
-__all__ = ["configuration", "effects", "holds", "notifications", "runs", "webhooks"]
+__all__ = ["configuration", "effects", "holds", "notifications", "people", "runs", "webhooks"]
 
 # A changed or deleted schedule of django-q2 would stop sweeps, and an edited task could call any function. Its admin
 # module is imported first, because it registers the models.

@@ -33,6 +33,7 @@ from reviewqueue.models import (
     NotificationMessage,
     NotificationService,
 )
+from runs.configuration_history import Subject, record_administration
 
 log = logging.getLogger(__name__)
 
@@ -249,6 +250,8 @@ def resend_message(*, message_id: str, by: str) -> NotificationMessage:
     if not _move(message, "resend", **fields):
         raise NotFound
     log.info("%s is sent again by order of %s", message.public_id, by)
+    subject = Subject(kind="message", pk=message.pk, name=message.public_id)
+    record_administration(subject, actor=by, action="sent again", after={"channel": str(message.channel)})
     return message
 
 

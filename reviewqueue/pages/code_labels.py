@@ -143,7 +143,10 @@ _TIMER_LABEL = "The timer has elapsed: the run continues."
 
 def escalation_levels(interrupt: Interrupt) -> list[EscalationLevel]:
     """Return the current queue, the queues of later escalations and what happens at the last deadline."""
-    levels = [EscalationLevel(words=queue_name(interrupt.queue), until=interrupt.deadline, is_now=True)]
+    now = queue_name(interrupt.queue)
+    if interrupt.queue is None:
+        now = "Waits for its time" if interrupt.kind == Kind.TIMER else "Waits for the signal"
+    levels = [EscalationLevel(words=now, until=interrupt.deadline, is_now=True)]
     rule = action_at_deadline(interrupt)
     until = interrupt.deadline
     for step in remaining_escalation_levels(interrupt):

@@ -317,7 +317,7 @@ class _Drawing:
             else:
                 beside = f' <span class="faint">{unit}</span>' if unit else ""
                 cell = f"<dd>{inner}{beside}</dd>"
-            shown = f"{value} {argument.unit}" if argument.is_amount else value
+            shown = f"{value} {argument.unit}".strip() if is_amount(value) else value
             wide = ' class="all"' if is_wide(shown) else ' class="long"' if _is_long(shown) else ""
             rows.append(f"<div{wide}><dt>{self.name(argument.name, budget)}{label}</dt>{cell}</div>")
         if not arguments:

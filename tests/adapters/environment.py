@@ -10,6 +10,7 @@ import fcntl
 import functools
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,4 +35,23 @@ def python() -> Path:
                 pytest.fail(problem)
             pytest.skip(problem)
     found: Path = example["PYTHON"]
+    return found
+
+
+@functools.cache
+def restate_server() -> Path:
+    """Return the server of Restate, installed from npm. Without npm, fail under CI and skip elsewhere, with the reason."""
+    folder = RUN.parents[1] / ".venv" / ".adapters-npm"
+    found = folder / "node_modules" / "@restatedev" / "restate-server-linux-x64" / "bin" / "restate-server"
+    if not found.exists():
+        folder.mkdir(exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(Path(__file__).parent / "npm" / name, folder)
+        try:
+            subprocess.run(["npm", "ci", "--ignore-scripts", "--silent"], cwd=folder, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            problem = f"NOT RUN: the server of Restate cannot be installed with npm: {error}"
+            if os.environ.get("CI"):
+                pytest.fail(problem)
+            pytest.skip(problem)
     return found

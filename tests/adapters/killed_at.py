@@ -10,11 +10,13 @@ import re
 import runpy
 import signal
 import sys
+from pathlib import Path
 
 import httpx
 
 place, program, *arguments = sys.argv[1:]
 send = httpx.HTTPTransport.handle_request
+send_async = httpx.AsyncHTTPTransport.handle_async_request
 
 
 def reach(reached: str) -> None:
@@ -22,15 +24,29 @@ def reach(reached: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def send_and_reach(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+def name_of(request: httpx.Request) -> str:
     path = re.sub(r"^/api/v1/((runs|continuations|interrupts)/\w{3}_\w+/?)?", "", request.url.path)
-    reach(f"before {request.method} {path}")
+    return f"{request.method} {path}"
+
+
+def send_and_reach(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+    reach(f"before {name_of(request)}")
     response = send(transport, request)
     response.read()
-    reach(f"after {request.method} {path}")
+    reach(f"after {name_of(request)}")
+    return response
+
+
+async def send_and_reach_async(transport: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
+    reach(f"before {name_of(request)}")
+    response = await send_async(transport, request)
+    await response.aread()
+    reach(f"after {name_of(request)}")
     return response
 
 
 httpx.HTTPTransport.handle_request = send_and_reach  # type: ignore[method-assign]
+httpx.AsyncHTTPTransport.handle_async_request = send_and_reach_async  # type: ignore[method-assign]
 sys.argv = [program, *arguments]
+sys.path.insert(0, str(Path(program).parent))  # as Python does for a script
 runpy.run_path(program, run_name="__main__")

@@ -14,7 +14,9 @@ from tests.adapters.world import KILLED, World, a_world
 
 KEYS, KILLS_EACH, AT_ONCE = 40, 6, 4
 #: Program -> the longest time in seconds until it is killed: a little more than it needs to its end.
-PROGRAMS = {"langgraph/agent.py": 5.0, "langchain/agent.py": 5.0}
+PROGRAMS = {
+    f"{name}/agent.py": 5.0 for name in ("langgraph", "langchain", "openai_agents", "pydantic_ai", "mcp", "dbos")
+}
 
 
 def killed(world: World, program: str, key: str, delays: list[float]) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -45,6 +47,20 @@ class World:
             "REVIEW_QUEUE_KEY": self.server.key,
             "PYTHONPATH": str(settings.ROOT / "clients" / "python" / "src"),
         }
+
+    @contextlib.contextmanager
+    def engine(self, server: Path, *arguments: str, port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run an engine's server until the end of the block. Wait for its port."""
+        log_file = self.folder / f"{server.name}.log"
+        with log_file.open("ab") as log:
+            command, own = [str(server), *arguments], os.environ | environment
+            process = subprocess.Popen(command, cwd=self.folder, env=own, stdout=log, stderr=log)
+        try:
+            own_processes.eventually(lambda: is_open(port), within=60, log=log_file)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
     @contextlib.contextmanager
     def running(self, *command: str, kill_at: str = "", **environment: str) -> Iterator[subprocess.Popen[str]]:
@@ -118,6 +134,12 @@ class World:
         shown = self.server.call("GET", f"interrupts/{interrupt}?wait=30", key=self.server.key)
         assert shown["status"] != "waiting"
         return str(shown["status"])
+
+
+def is_open(port: int) -> bool:
+    """Return whether a server listens on the port."""
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextlib.contextmanager

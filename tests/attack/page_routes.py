@@ -16,9 +16,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from ledger import clock
 from ledger.models import Effect
 from reviewqueue.models import MessageStatus, NotificationMessage
+from reviewqueue.operations.queue_administration import state_token
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.external_signals import SignalRequest, receive_signal
-from runs.models import Agent, Decision, Event, Interrupt, Run, Signal
+from runs.models import Agent, Decision, Event, Interrupt, Queue, Run, Signal
 from runs.use_cases.complete_run import fail_run
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
@@ -136,6 +137,7 @@ class Page:
 
 ALL_READ = dict.fromkeys(SIGNED_IN, 200)
 SEES = ALL_READ | {"stranger": 404}
+OWNERS_READ = dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(("owner", "operator"), 200)
 
 
 def _wait(end: str = "") -> Callable[[PageWorld], str]:
@@ -171,6 +173,17 @@ def _approved_together(world: PageWorld, kind: str) -> dict[str, str]:
 def _undone_together(world: PageWorld, kind: str) -> dict[str, str]:
     """The decision of another person."""
     return {"decision": world.receipt.public_id}
+
+
+def _closed_queue(world: PageWorld, kind: str) -> dict[str, str]:
+    return {"seen": state_token(Queue.objects.get(slug="engineering"))}
+
+
+def _new_version(world: PageWorld, kind: str) -> dict[str, str]:
+    """What an operator's form would send after the preview."""
+    page = world.browser_of("operator").get("/policies/edit?reason=approval.action")
+    named = {"reason": "approval.action", "agent": "", "based_on": str(page.context["based_on"]), "act": "save"}
+    return page.context["texts"] | named | {"queue": "engineering", "any_queue": "", "quorum": "2"}
 
 
 #: Everyone who can see a request can comment on it.
@@ -246,7 +259,31 @@ PAGES: dict[str, Page] = {
     "people/<slug:move>": Page(
         lambda _: "/people/disable", None, _with(person="zoe@example.org"), frozenset({"operator"})
     ),
+    "queues": Page(lambda _: "/queues", OWNERS_READ),
+    "queues/add": Page(lambda _: "/queues/add", None, _with(name="invoices", owner="finance"), frozenset({"operator"})),
+    "queues/<slug:slug>/<slug:verb>": Page(
+        lambda _: "/queues/engineering/close", None, _closed_queue, frozenset({"operator"})
+    ),
+    "policies/edit": Page(
+        lambda _: "/policies/edit?reason=approval.action",
+        dict.fromkeys(SIGNED_IN, 404) | {"operator": 200},
+        _new_version,
+        frozenset({"operator"}),
+    ),
+    "audit": Page(lambda _: "/audit", OWNERS_READ),
+    "audit.csv": Page(lambda _: "/audit.csv", OWNERS_READ),
+    "audit.json": Page(lambda _: "/audit.json", OWNERS_READ),
     "agents": Page(lambda _: "/agents", ALL_READ),
+    "agents/add": Page(
+        lambda _: "/agents/add",
+        None,
+        _with(name="payer", owner="finance", effects="listed"),
+        frozenset({"operator"}),
+    ),
+    "agents/<slug:slug>": Page(lambda _: "/agents/purchase-requests", OWNERS_READ),
+    "agents/<slug:slug>/<slug:subject>/<slug:verb>": Page(
+        lambda _: "/agents/purchase-requests/keys/add", None, _with(name="bank", scope="run"), WHO_ANSWER
+    ),
     "agents/<slug:slug>/<slug:move>": Page(
         lambda _: "/agents/purchase-requests/halt", None, _with(reason="look"), frozenset({"owner", "operator"})
     ),

@@ -48,6 +48,7 @@ def main() -> int:
         default=[10_000, 100_000],
         help="open requests at the end (default 10,000 and 100,000)",
     )
+    parser.add_argument("--peers", action="store_true", help="beside other durable engines (tests/benchmarks/peers.py)")
     chosen = parser.parse_args()
     with postgresql.started(durable=True) as server:
         address = server.make_database("benchmarks")
@@ -62,6 +63,12 @@ def main() -> int:
 
         django.setup()
         _prepare()
+        if chosen.peers:
+            from tests.benchmarks import peers
+
+            print_line(_commit())
+            peers.run(server, rounds=chosen.rounds, calls=chosen.calls, say=print_line)
+            return 0
         with _web() as (port, web):
             Benchmark(port, address, processes=[web, server.pid]).run(chosen)
     return 0

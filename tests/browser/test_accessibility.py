@@ -12,6 +12,7 @@ from playwright.sync_api import Page
 
 from ledger import clock
 from reviewqueue.operations import kill_switch
+from reviewqueue.operations.provisioning import add_agent, add_policy, set_effect_mode
 from runs.models import Decision, Run
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
@@ -288,6 +289,15 @@ def people_and_their_roles(page: Page) -> None:
     page.locator("#notices .notice").wait_for()
 
 
+def the_audit_log(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    add_agent("agent-with-a-very-long-name-of-fifty-characters-in-all", owner="finance")
+    add_policy("approval.action", queue="engineering", quorum=2)
+    set_effect_mode("agent-with-a-very-long-name-of-fifty-characters-in-all", effects="any")
+    page.goto("/audit")
+    page.get_by_role("button", name="Filter").wait_for()
+
+
 def a_forgotten_password(page: Page) -> None:
     page.context.clear_cookies()
     page.goto("/account/password/reset/")
@@ -367,6 +377,7 @@ PAGES = [
     notifications_given_up,
     notification_settings_with_errors,
     people_and_their_roles,
+    the_audit_log,
     a_forgotten_password,
     measures,
     no_measures,

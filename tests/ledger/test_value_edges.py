@@ -237,7 +237,7 @@ def test_on_postgresql_a_connection_prepares_each_text_itself_unless_statements_
     monkeypatch, vendor, logged, own
 ):
     done = []
-    monkeypatch.setattr(prepared_queries.psycopg, "Cursor", lambda connection: ("prepares", connection))
+    monkeypatch.setattr(prepared_queries, "PreparedCursor", lambda connection: ("prepares", connection))
     here = SimpleNamespace(
         vendor=vendor,
         queries_logged=logged,
@@ -249,6 +249,32 @@ def test_on_postgresql_a_connection_prepares_each_text_itself_unless_statements_
     )
     assert prepared_queries._cursor(here) == (("prepares", "connection") if own else "as Django's")
     assert done == (["checked", "connected"] if own else [])
+
+
+def test_parameters_are_numbered_and_percent_signs_of_constants_stay():
+    text = "SELECT %s FROM t WHERE a LIKE '100%%s' AND b = (%s)"
+    assert prepared_queries._numbered(text) == "SELECT $1 FROM t WHERE a LIKE '100%s' AND b = ($2)"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (models.CharField(), "text"),
+        (models.TextField(), None),
+        (models.BooleanField(), True),
+        (models.IntegerField(), 7),
+        (models.PositiveSmallIntegerField(), None),
+        (models.IntegerField(), "7"),
+        (models.CharField(), 7),
+        (exact_json.ExactJSONField(), "text"),
+        (exact_json.ExactJSONField(), True),
+    ],
+)
+def test_a_plain_value_is_converted_for_postgresql_as_django_converts_it(field, value):
+    here = SimpleNamespace(vendor="postgresql", ops=prepared_queries.DatabaseOperations(connection))
+    converted = prepared_queries._column_value(field, prepared_queries._conversions(field), value, here)
+    expected = field.get_db_prep_save(value, here)
+    assert (type(converted), converted) == (type(expected), expected)
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------

@@ -44,6 +44,9 @@ def as_sent_by_a_browser(form: Form) -> QueryDict:
                 sent[f"{node.name}.-empty"] = "1"
         elif isinstance(node, Field) and node.widget == "checks":
             sent.setlist(node.name, ["", *filter(None, node.initial.split(","))])
+        elif isinstance(node, Field) and node.widget in ("date-time", "time"):
+            sent[node.name] = node.initial
+            sent[f"{node.name}.-offset"] = node.initial_offset or "Z"
         elif isinstance(node, Field) and node.widget == "choice":
             if node.initial or not node.required:
                 sent[node.name] = node.initial

@@ -299,6 +299,8 @@ def test_a_request_for_a_signal_shows_its_correlation_id_and_the_signal_that_cam
     assert '<code><bdi class="exact">PO-2231</bdi></code>' in html
     assert "Without the signal the run ends as expired." in html
     assert "The call is not made" not in html
+    assert "<b>Waits for the signal</b>, now" in html
+    assert "Unclaimed" not in html
     receive()
     html = page_of(interrupt, an_owner())
     assert '<code><bdi class="exact">PO-2231</bdi></code>' in html

@@ -283,3 +283,12 @@ def test_no_pattern_is_shown_as_it_is(schema: dict[str, Any], rule: str) -> None
     form = build_form({"type": "string", **schema})
     assert isinstance(form.root, Field)
     assert form.root.rule == rule
+
+
+def test_long_choices_are_a_select_and_checkboxes_with_short_labels_are_side_by_side() -> None:
+    long = [f"as the customer wrote in order {number}" for number in range(5)]
+    assert "<select" in render_form(build_form({"enum": long}))
+    assert "<select" not in render_form(build_form({"enum": long[:4]}))
+    assert "<select" not in render_form(build_form({"enum": ["a", "b", "c", "d", "e"]}))
+    listed = {"type": "array", "uniqueItems": True, "items": {"enum": [f"option {number}" for number in range(14)]}}
+    assert 'class="picks flat"' in render_form(build_form(listed))

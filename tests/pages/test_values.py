@@ -242,6 +242,7 @@ def test_a_table_is_cut_like_a_list_and_says_so() -> None:
 
 
 def test_values_that_do_not_fit_into_one_column_get_two() -> None:
+    assert '<div class="long">' in render_mapping({"big": 12345678901234567890}).html
     call = {"iban": "DE89370400440532013000", "mail": "accounts-payable@example.org", "part": "HX-2.5-14"}
     html = str(render_mapping(call).html)
     assert html.count('<div class="long">') == 2

@@ -148,6 +148,7 @@ RenderedNode = RenderedField | RenderedGroup | RenderedRows | RenderedAlternativ
 
 
 RADIOS_UP_TO = 6
+ROWS_UP_TO = 4  # choices with long labels, below each other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,7 +373,9 @@ def _template(field: Field) -> str:
     if field.folded:
         return "forms/_folded_json_input.html"
     if field.widget == CHOICE:
-        return f"forms/_{'radio_buttons' if len(field.options) <= RADIOS_UP_TO else 'select'}.html"
+        is_tall = not _are_short(field.options) and not any(option.hint for option in field.options)
+        most = ROWS_UP_TO if is_tall else RADIOS_UP_TO
+        return f"forms/_{'radio_buttons' if len(field.options) <= most else 'select'}.html"
     return {
         LINES: "forms/_textarea.html",
         ENTRIES: "forms/_textarea.html",

@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 
 from langgraph.types import Command, Interrupt, interrupt
 from reviewqueue_client import exact_json
-from reviewqueue_client._sync.run import Run
+from reviewqueue_client._sync.run import Run, approved_call
 from reviewqueue_client.adapters import langchain_requests
 from reviewqueue_client.values import Answer, Question, Request
 
@@ -39,10 +39,12 @@ def ask(key: str, **question: Unpack[Question]) -> Answer:
 
 def permit_for(arguments: Mapping[str, Any]) -> str | None:
     """Return the permit of an approved tool call with these arguments, for the effect that makes the call."""
-    wanted = exact_json.loads(exact_json.dumps(dict(arguments)))  # fractions as in answers
-    for answer in current_run().answers.values():
-        if answer.permit is not None and answer.arguments == wanted:
-            return answer.permit
+    run, wanted = current_run(), exact_json.loads(exact_json.dumps(dict(arguments)))  # fractions as in answers
+    for answer in run.answers.values():
+        if answer.permit is not None:
+            approved = approved_call(run.client, run.id, answer)
+            if approved is not None and approved["arguments"] == wanted:
+                return answer.permit
     return None
 
 

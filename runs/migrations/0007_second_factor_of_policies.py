@@ -7,7 +7,7 @@ from ledger.append_only_triggers import GuardTable
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0005_required_reasons"),
+        ("runs", "0006_audit_log"),
     ]
 
     operations = [
