@@ -155,8 +155,8 @@ def test_no_template_has_a_form_inside_a_phrase_or_autocomplete_on_a_choice(path
 
 
 @pytest.mark.parametrize("path", ANY_TEMPLATE, ids=lambda path: str(path.relative_to(TEMPLATES)))
-def test_the_name_of_a_button_or_link_contains_its_visible_words(path: Path) -> None:
-    """Who speaks to the browser says the words that are on the button."""
+def test_the_name_of_a_button_or_link_contains_its_visible_text(path: Path) -> None:
+    """A person who speaks to the browser says the text of the button."""
     values = r'(?:"[^"]*"|[^>"])*?'
     labelled = re.compile(rf'<(button|a)\b{values}\baria-label="([^"]*)"{values}>(.*?)</\1>', re.DOTALL)
     for _, label, inner in labelled.findall(path.read_text()):
