@@ -21,15 +21,15 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
-from django.shortcuts import render, resolve_url
+from django.shortcuts import redirect, render, resolve_url
 from django.template.response import SimpleTemplateResponse
-from django.urls import get_resolver
+from django.urls import get_resolver, reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django_htmx.http import HttpResponseClientRedirect
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from reviewqueue import drafts
+from reviewqueue import drafts, second_factors, sessions
 from reviewqueue.serving import rate_limits
 from reviewqueue.serving.client_address import client_network
 from reviewqueue.serving.request_ids import ENVIRON, HEADER, choose_request_id, using_id
@@ -40,6 +40,7 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 _API = "/api/v1/"
 #: Paths without a page rate limit: the API has limits of its own; probes and static files need none.
 _NOT_PAGES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/")
+_ACCOUNT = "/account/"
 _SESSION_ENDED = "Your session has expired, so no draft is saved. Submit your input to sign in and keep it."
 _KEEPS_DRAFT = "keeps_draft_at_sign_in"
 _POLLED = "polled_by_script"
@@ -211,5 +212,38 @@ def activate_browser_time_zone(get_response: GetResponse) -> GetResponse:
             return get_response(request)
         with timezone.override(zone):
             return get_response(request)
+
+    return middleware
+
+
+def record_activity(get_response: GetResponse) -> GetResponse:
+    """Record that a signed-in person is active, after the view. What a page polls by script is no activity."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        is_polled = request.method == "GET" and request.headers.get("HX-Request") == "true"
+        if request.user.is_authenticated and not is_polled and not request.path.startswith(_NOT_PAGES):
+            sessions.record_activity(request, request.user)
+        return response
+
+    return middleware
+
+
+def require_second_factor(get_response: GetResponse) -> GetResponse:
+    """Redirect a person who must use a second factor (``REQUIRE_SECOND_FACTOR``) until this session has proved one."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if not request.user.is_authenticated or request.path.startswith((*_NOT_PAGES, _ACCOUNT)):
+            return get_response(request)
+        if second_factors.has_proved_second_factor(request) or not second_factors.must_have_second_factor(request.user):
+            return get_response(request)
+        if second_factors.has_second_factor(request.user):
+            back = request.get_full_path() if request.method == "GET" else "/"
+            address = f"{reverse('account_reauthenticate')}?{urlencode({'next': back})}"
+        else:
+            address = reverse("mfa_index")
+        if request.headers.get("HX-Request") == "true":
+            return HttpResponseClientRedirect(address)
+        return redirect(address)
 
     return middleware

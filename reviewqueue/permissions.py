@@ -1,6 +1,7 @@
 """Permissions: who may see a request or run, and who may decide, control or assign it. No other module judges this.
 
-Rows reach a person only through ``visible_interrupts`` and ``visible_runs``. ``why_not_decide`` runs before a decision
+Rows reach a person only through ``visible_interrupts`` and ``visible_runs``, for lists, and ``visible_interrupt``,
+``visible_interrupts_of_run`` and ``visible_run``, for one request or run. ``why_not_decide`` runs before a decision
 (to show the result), in the gateway's transaction, and again at the claim and at the begin of an effect
 (``still_may_decide``). Roles are Django groups, read each time and never cached, so a removed role takes effect at
 once.
@@ -88,22 +89,57 @@ def make_scope(person: AbstractUser, rows: Iterable[tuple[str, int]]) -> Visible
 
 
 def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
-    """Return one visible interrupt with its schema, in one statement."""
-    return _visible_interrupt.first(person=person.pk, public_id=interrupt_id) if person.is_active else None
+    """Return one interrupt that the person may read, with its schema: a visible one in one statement, or one that was
+    escalated away from their queue.
+    """
+    if not person.is_active:
+        return None
+    found: Interrupt | None = _visible_interrupt.first(person=person.pk, public_id=interrupt_id)
+    return found or find_escalated_interrupt(person, interrupt_id)
 
 
 def find_escalated_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
-    """Return an interrupt that the person could see until it was escalated to another queue; ``None`` for any other.
+    """Return an interrupt that was escalated away from a queue of the person; ``None`` for any other.
 
-    Only to tell the person that it was escalated. People outside the earlier queues learn nothing.
+    Its people keep read access by its id, because they worked on it. It leaves their lists, and they cannot decide it.
     """
-    interrupt = Interrupt.objects.filter(public_id=interrupt_id, level__gt=0).first() if person.is_active else None
+    escalated = Interrupt.objects.filter(public_id=interrupt_id, level__gt=0).select_related("schema")
+    interrupt = escalated.first() if person.is_active else None
     if interrupt is None:
         return None
-    escalations = Event.objects.filter(run=interrupt.run_id, type="interrupt.escalated").values_list("refs", flat=True)
-    before = [refs["before"] for refs in escalations if refs["interrupt"] == interrupt_id and refs["before"]]
-    theirs = _queues_of(list(person.groups.values_list("pk", flat=True))).filter(slug__in=before)
-    return interrupt if theirs.exists() else None
+    return interrupt if interrupt_id in _escalated_away(person, interrupt.run_id) else None
+
+
+def visible_interrupts_of_run(person: AbstractUser, run: Run) -> QuerySet[Interrupt]:
+    """Return the interrupts of a run that the person may read, also those escalated away from their queues."""
+    visible = visible_interrupts(person).filter(run=run)
+    escalated = _escalated_away(person, run.pk)
+    if not escalated:
+        return visible
+    either = Q(pk__in=visible.values("pk")) | Q(public_id__in=escalated)
+    return Interrupt.objects.filter(either, run=run)
+
+
+def visible_run(person: AbstractUser, run_id: str) -> QuerySet[Run]:
+    """Return the run with this id if the person may read it, also behind an interrupt escalated away from their queue."""
+    visible = visible_runs(person).filter(public_id=run_id)
+    if not person.is_active or visible.exists():
+        return visible
+    runs = Run.objects.filter(public_id=run_id)
+    run = runs.values_list("pk", flat=True).first()
+    return runs if run is not None and _escalated_away(person, run) else visible
+
+
+def _escalated_away(person: AbstractUser, run: int) -> set[str]:
+    """Return the public ids of the run's interrupts that a queue of the person had before an escalation."""
+    events = Event.objects.filter(run=run, type="interrupt.escalated").values_list("refs", flat=True)
+    escalations = [(refs["interrupt"], refs["before"]) for refs in events if refs["before"]]
+    if not escalations or not person.is_active:
+        return set()
+    named = {queue for _, queue in escalations}
+    groups = list(person.groups.values_list("pk", flat=True))
+    theirs = set(_queues_of(groups).filter(slug__in=named).values_list("slug", flat=True))
+    return {interrupt for interrupt, queue in escalations if queue in theirs}
 
 
 def _visible_to(groups: Any, person_id: Any) -> Q:
@@ -382,6 +418,13 @@ def owned_agents(person: AbstractUser) -> QuerySet[Agent]:
     if not person.is_active:
         return Agent.objects.none()
     return Agent.objects.all() if is_operator(person) else Agent.objects.filter(owner__user=person.pk)
+
+
+def owned_queues(person: AbstractUser) -> QuerySet[Queue]:
+    """Return the queues that the person's groups own; for an operator, all queues."""
+    if not person.is_active:
+        return Queue.objects.none()
+    return Queue.objects.all() if is_operator(person) else Queue.objects.filter(owner__user=person.pk)
 
 
 def is_owner_or_operator(person: AbstractUser, agent: Agent) -> bool:

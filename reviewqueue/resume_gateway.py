@@ -43,6 +43,7 @@ from runs.errors import (
     InterruptCancelled,
     RateLimited,
     RecordChanged,
+    SecondFactorRequired,
     StaleVersion,
     Superseded,
     Withdrawn,
@@ -50,6 +51,7 @@ from runs.errors import (
 from runs.interrupts import answer_interrupt, is_past_deadline, replace_call
 from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Interrupt, Permit, Run
+from runs.policies import needs_second_factor
 from runs.run_status import save_status
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.timeline import record_event
@@ -57,6 +59,8 @@ from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
 from runs.verification import find_changed_request
 
+#: How old a second factor can be when the decision is recorded.
+MAX_PROOF_AGE = timedelta(minutes=5)
 #: Limit of recorded attempts without permission per person; more add no evidence.
 MAX_DENIED_PER_HOUR = 20
 
@@ -70,6 +74,15 @@ class ShownVersion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SecondFactorProof:
+    """A second factor that the responder has just used for one decision: its kind, ``decision_binding``, and when."""
+
+    kind: str
+    binding: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Submission:
     """A submitted answer, as the functions below pass it on."""
 
@@ -78,6 +91,7 @@ class _Submission:
     seen: ShownVersion
     door: str
     request_key: str
+    second_factor: SecondFactorProof | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +106,28 @@ class Receipt:
     replayed: bool = False
 
 
+def decision_binding(person: AbstractUser, interrupt: Interrupt, answer: Answer) -> str:
+    """Return the digest of a decision: its person, request, version and answer. A second factor counts for it only."""
+    parts = {
+        "person": person.pk,
+        "interrupt": interrupt.public_id,
+        "round": interrupt.round,
+        "state_version": interrupt.state_version,
+        "content_digest": interrupt.content_digest,
+        "answer": answer.digest(),
+    }
+    return digest(parts)
+
+
 def submit_decision(
-    *, responder: AbstractUser, interrupt_id: str, answer: Answer, seen: ShownVersion, door: str, request_key: str = ""
+    *,
+    responder: AbstractUser,
+    interrupt_id: str,
+    answer: Answer,
+    seen: ShownVersion,
+    door: str,
+    request_key: str = "",
+    second_factor: SecondFactorProof | None = None,
 ) -> Receipt:
     """Record the decision, or refuse it with the reason.
 
@@ -103,7 +137,14 @@ def submit_decision(
     interrupt = permissions.visible_interrupt(responder, interrupt_id)
     if interrupt is None:
         raise NotFound
-    submission = _Submission(responder=responder, answer=answer, seen=seen, door=door, request_key=request_key)
+    submission = _Submission(
+        responder=responder,
+        answer=answer,
+        seen=seen,
+        door=door,
+        request_key=request_key,
+        second_factor=second_factor,
+    )
     try:
         validate_answer(interrupt, answer)
     except InputInvalid:
@@ -114,16 +155,21 @@ def submit_decision(
 
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
     """Return the interrupt if the person may see it. Otherwise it is not found."""
-    visible = permissions.visible_interrupts(person).select_related("queue", "policy", "schema", "run", "agent")
+    related = ("queue", "policy", "schema", "run", "agent")
+    visible = permissions.visible_interrupts(person).select_related(*related)
     interrupt = visible.filter(public_id=interrupt_id).first()
-    if interrupt is None:
+    if interrupt is not None:
+        return interrupt
+    escalated = permissions.find_escalated_interrupt(person, interrupt_id)
+    if escalated is None:
         raise NotFound
-    return interrupt
+    return Interrupt.objects.select_related(*related).get(pk=escalated.pk)
 
 
 @use_case
 def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     responder, answer, seen = submission.responder, submission.answer, submission.seen
+    second_factor = submission.second_factor
     run, interrupt = lock_run_and_interrupt(interrupt_pk)
     now = clock.now()
     if submission.request_key:
@@ -140,7 +186,12 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     vote = find_own_vote(interrupt, responder) if winner is None else None
     if vote is not None and not submission.request_key and _is_repeated(vote, answer, seen):
         return _repeat_receipt(run, interrupt, vote)
-    refusal = _find_refusal(responder, interrupt, seen, winner, vote, now=now) or _find_change(run, interrupt)
+    refusal = (
+        _find_refusal(responder, interrupt, seen, winner, vote, now=now)
+        or _find_change(run, interrupt)
+        or _find_missing_factor(interrupt, submission, now=now)
+    )
+    factor = {} if second_factor is None else {"second_factor": second_factor.kind}
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
         return _record_refused(run, interrupt, submission, status, refusal, now=now)
@@ -156,7 +207,7 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         state_version=seen.state_version,
     )
     if count.status == DecisionStatus.COUNTED:
-        _record_vote(run, interrupt, decision, count.overtaken, by=responder, now=now)
+        _record_vote(run, interrupt, decision, count.overtaken, by=responder, now=now, factor=factor)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
     continuation = answer_interrupt(run, interrupt, decision, answer, now=now)
     record_event(
@@ -168,6 +219,7 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         decision=decision.public_id,
         verdict=answer.verdict,
         digest=decision.digest,
+        **factor,
         **continuation_refs(continuation),
     )
     actor = person_actor(responder)
@@ -188,6 +240,18 @@ def _find_change(run: Run, interrupt: Interrupt) -> RecordChanged | None:
     if not changed and not is_as_recorded(interrupt.policy, recorded):
         changed = f"policy:{interrupt.policy_id}"
     return RecordChanged(record=changed) if changed else None
+
+
+def _find_missing_factor(
+    interrupt: Interrupt, submission: _Submission, *, now: datetime
+) -> SecondFactorRequired | None:
+    """Refuse a decision whose policy requires a second factor, without a fresh one that was used for this decision."""
+    if not needs_second_factor(interrupt):
+        return None
+    proof = submission.second_factor
+    binding = decision_binding(submission.responder, interrupt, submission.answer)
+    is_valid = proof is not None and proof.binding == binding and now - proof.at <= MAX_PROOF_AGE
+    return None if is_valid else SecondFactorRequired()
 
 
 def _is_repeated(before: Decision, answer: Answer, seen: ShownVersion) -> bool:
@@ -228,7 +292,14 @@ def _count_answer(interrupt: Interrupt, answer: Answer) -> _Count:
 
 
 def _record_vote(
-    run: Run, interrupt: Interrupt, decision: Decision, overtaken: list[Decision], *, by: AbstractUser, now: datetime
+    run: Run,
+    interrupt: Interrupt,
+    decision: Decision,
+    overtaken: list[Decision],
+    *,
+    by: AbstractUser,
+    now: datetime,
+    factor: dict[str, str],
 ) -> None:
     """Record a vote that others must join. The request and its deadline continue."""
     votes = tally_votes(interrupt)
@@ -244,6 +315,7 @@ def _record_vote(
         counted=votes.counted,
         needed=votes.needed,
         votes_overtaken=[vote.public_id for vote in overtaken],
+        **factor,
     )
     save_status(run, now)
 

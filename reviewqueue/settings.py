@@ -48,6 +48,10 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.usersessions",
     "csp",
     "django_htmx",
     "django_q",
@@ -75,6 +79,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "reviewqueue.middleware.activate_browser_time_zone",
     "allauth.account.middleware.AccountMiddleware",
+    "reviewqueue.middleware.record_activity",
+    "reviewqueue.middleware.require_second_factor",
     "django_htmx.middleware.HtmxMiddleware",
 ]
 
@@ -113,7 +119,12 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
     # Limits on sign-in attempts apply to all processes and hosts only if they share the counts.
-    "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "reviewqueue_cache"},
+    # At Django's default of 300 entries, counts of many addresses would remove those that still apply.
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "reviewqueue_cache",
+        "OPTIONS": {"MAX_ENTRIES": 10_000},
+    },
     # django-q2 writes its status twice a second. Nothing reads it, because workers have a heartbeat of their own.
     "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
 }
@@ -175,6 +186,41 @@ ACCOUNT_RATE_LIMITS = {
     "reset_password_from_key": "20/m/ip",
 }
 ACCOUNT_SESSION_REMEMBER = None  # the person chooses
+
+# Second factors. Who must have one: "none", "all", or roles, separated by commas.
+REQUIRE_SECOND_FACTOR = environment.some_of(
+    "REQUIRE_SECOND_FACTOR", ("none", "all", "reviewer", "lead", "auditor", "owner", "operator"), "none"
+)
+MFA_ADAPTER = "reviewqueue.pages.second_factor.SecondFactorAdapter"
+MFA_FORMS = {
+    "add_webauthn": "reviewqueue.pages.second_factor.AddPasskeyForm",
+    "authenticate_webauthn": "reviewqueue.pages.second_factor.UsePasskeyForm",
+    "reauthenticate_webauthn": "reviewqueue.pages.second_factor.ConfirmByPasskeyForm",
+    "login_webauthn": "reviewqueue.pages.second_factor.SignInByPasskeyForm",
+    "edit_webauthn": "reviewqueue.pages.second_factor.RenamePasskeyForm",
+}
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # the operator who adds a person has verified the address
+MFA_TOTP_ISSUER = "Review Queue"
+MFA_TOTP_TOLERANCE = 1  # the clock of a phone can differ by 30 s; a code is still accepted only once
+MFA_RATE_LIMITS = {"webauthn_login": "120/m/ip"}  # colleagues share an address; a passkey cannot be guessed
+
+# Single sign-on. An issuer opens it; the roles of people come from the groups that it names.
+OIDC_ISSUER = environment.web_address("OIDC_ISSUER")
+OIDC_NAME = environment.text("OIDC_NAME", "single sign-on")
+OIDC_GROUPS_CLAIM = environment.text("OIDC_GROUPS_CLAIM", "groups")
+OIDC_SCOPES = environment.text("OIDC_SCOPES", "openid profile email").split()
+OIDC_TRUST_EMAIL = environment.boolean("OIDC_TRUST_EMAIL")
+OIDC_ROLES = environment.group_roles("OIDC_ROLES")
+SOCIALACCOUNT_ADAPTER = "reviewqueue.pages.sign_on.SignOnAdapter"
+SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
+SOCIALACCOUNT_STORE_TOKENS = False
+SOCIALACCOUNT_REQUESTS_TIMEOUT = 5
+SOCIALACCOUNT_PROVIDERS = environment.sign_on_provider(
+    OIDC_ISSUER, client=environment.text("OIDC_CLIENT_ID"), scopes=OIDC_SCOPES
+)
 
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
 SESSION_COOKIE_AGE = 8 * 3600
@@ -257,7 +303,7 @@ Q_CLUSTER = {
     "orm": "default",  # a task is a row of this database, committed or rolled back with its cause
     "cache": "process",
     "workers": 3,  # a slow mail or chat server occupies at most one each
-    "queue_limit": 4,  # rows that stay in the local queue beyond `retry` would run twice
+    "queue_limit": 3,  # at most `workers`: rows that stay in the local queue beyond `retry` would run twice
     "bulk": 1,
     "timeout": 60,
     "retry": 300,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from allauth.account import views as account
 from allauth.account.decorators import secure_admin_login
+from allauth.mfa.base import views as second_factor_base
+from allauth.mfa.recovery_codes import views as recovery_codes
+from allauth.mfa.webauthn import views as passkeys
 from django.contrib import admin
 from django.urls import include, path, re_path
 
@@ -11,8 +14,11 @@ from reviewqueue.api import problems
 from reviewqueue.api.urls import unknown_path, v1
 from reviewqueue.operations.health import healthz, readyz
 from reviewqueue.operations.metrics import metrics
+from reviewqueue.pages import second_factor
+from reviewqueue.pages.account_sessions import own_sessions
 from reviewqueue.pages.api_docs import api_docs
 from reviewqueue.pages.problem_page import problem_page
+from reviewqueue.pages.sign_on import SignIn, sign_on, sign_on_callback
 
 # The admin site uses the same sign-in page as the inbox, with its rate limits.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -20,7 +26,7 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 # The views of django-allauth that we use, under the names it expects. Not sign-up, and not the change of an e-mail
 # address: decisions name people by their address, and an operator has verified it.
 account_urls = [
-    path("login/", account.login, name="account_login"),
+    path("login/", SignIn.as_view(), name="account_login"),
     path("logout/", account.logout, name="account_logout"),
     path("password/", account.password_change, name="account_change_password"),
     path("confirm/", account.reauthenticate, name="account_reauthenticate"),
@@ -37,6 +43,22 @@ account_urls = [
         account.password_reset_from_key_done,
         name="account_reset_password_from_key_done",
     ),
+    path("sign-on/", sign_on, name="sign_on"),
+    path("sign-on/callback/", sign_on_callback, name="sign_on_callback"),
+    path("sessions/", own_sessions, name="account_sessions"),
+    path("second-factor/", second_factor.SecondFactors.as_view(), name="mfa_index"),
+    path("second-factor/use/", second_factor_base.authenticate, name="mfa_authenticate"),
+    path("second-factor/confirm/", second_factor_base.reauthenticate, name="mfa_reauthenticate"),
+    path("second-factor/app/", second_factor.ActivateApp.as_view(), name="mfa_activate_totp"),
+    path("second-factor/app/remove/", second_factor.DeactivateApp.as_view(), name="mfa_deactivate_totp"),
+    path("second-factor/codes/", recovery_codes.view_recovery_codes, name="mfa_view_recovery_codes"),
+    path("second-factor/codes/new/", recovery_codes.generate_recovery_codes, name="mfa_generate_recovery_codes"),
+    path("passkeys/", second_factor.SecondFactors.as_view(), name="mfa_list_webauthn"),  # allauth returns here
+    path("passkeys/add/", second_factor.AddPasskey.as_view(), name="mfa_add_webauthn"),
+    path("passkeys/confirm/", second_factor.ConfirmByPasskey.as_view(), name="mfa_reauthenticate_webauthn"),
+    path("passkeys/sign-in/", passkeys.login_webauthn, name="mfa_login_webauthn"),
+    path("passkeys/<int:pk>/remove/", second_factor.RemovePasskey.as_view(), name="mfa_remove_webauthn"),
+    path("passkeys/<int:pk>/rename/", passkeys.edit_webauthn, name="mfa_edit_webauthn"),
 ]
 
 # An error on a path of the API is a problem (RFC 9457), wherever in Django it occurred; elsewhere it is a page.

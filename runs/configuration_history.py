@@ -1,13 +1,15 @@
-"""The history of the configuration: policy versions, effect rules and agents, chained by digests.
+"""The audit log of administration, chained by digests: policy versions, effect rules, agents, and every other change.
 
-``record_configuration`` is called in the transaction that creates, changes or removes the row. A record stores the
-row's columns, so that a column added later does not invalidate earlier records. A record of an agent stores its effect
-mode and all its effect rules, so that one record says which effects the agent can begin.
+``record_configuration`` is called in the transaction that creates, changes or removes a policy, an effect rule or an
+agent's effect mode. Its record stores the row's columns, so that a column added later does not invalidate earlier
+records. A record of an agent stores its effect mode and all its effect rules, so that one record says which effects the
+agent can begin. ``record_administration`` records every other change, with a state that the caller gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery, TextField
@@ -17,12 +19,61 @@ from ledger import clock
 from ledger.digests import canonical, digest
 from ledger.row_digests import column_as_json
 from ledger.transactions import assert_in_transaction
-from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy
+from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy, Queue
 
 CREATED, CHANGED, REMOVED = "created", "changed", "removed"
 Configured = Policy | EffectRule | Agent
 KINDS: dict[type[Configured], str] = {Policy: "policy", EffectRule: "effect_rule", Agent: "agent"}
 HEAD = 1
+
+#: Kinds of subjects in the audit log, with their labels. Rows of the first three are compared with their records.
+KIND_LABELS = {
+    "policy": "Policy",
+    "effect_rule": "Effect rule",
+    "agent": "Effects of an agent",
+    "agent_settings": "Agent",
+    "halt": "Kill switch",
+    "key": "API key",
+    "connection": "Connection",
+    "call_label": "Call label",
+    "webhook": "Webhook endpoint",
+    "queue": "Queue",
+    "chat_channel": "Chat channel",
+    "person": "Person",
+    "group": "Group",
+    "message": "Dead letter",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a record of the audit log is about. Owners of ``agent`` and ``queue`` can read the record."""
+
+    kind: str
+    pk: int
+    name: str
+    agent: Agent | None = None
+    queue: Queue | None = None
+
+
+def record_administration(
+    subject: Subject, *, actor: str, action: str, after: dict[str, Any], before: dict[str, Any] | None = None
+) -> ConfigurationRecord:
+    """Append one record of a change that is no policy, effect rule or effect mode. The states contain no secrets.
+
+    ``after``: the state after the change; of a removal, the state before it.
+    """
+    head = lock_head()
+    record = _append(head, subject, after, before=before, action=action, actor=actor)
+    ConfigurationHead.objects.filter(pk=HEAD).update(seq=head.seq, digest=head.digest)
+    return record
+
+
+def lock_head() -> ConfigurationHead:
+    """Lock the end of the chain until the end of the transaction, so that no other change of the configuration begins."""
+    assert_in_transaction()
+    ConfigurationHead.objects.get_or_create(pk=HEAD)
+    return ConfigurationHead.objects.select_for_update().get(pk=HEAD)
 
 
 def record_configuration(row: Configured, *, actor: str, action: str = CREATED) -> ConfigurationRecord:
@@ -31,27 +82,54 @@ def record_configuration(row: Configured, *, actor: str, action: str = CREATED) 
     An agent's record is derived from its previous record, not from the rows, so that a change made in the database
     itself stays visible after the next recorded change.
     """
-    assert_in_transaction()
-    ConfigurationHead.objects.get_or_create(pk=HEAD)
-    head = ConfigurationHead.objects.select_for_update().get(pk=HEAD)
+    head = lock_head()
     content = _next_of_agent(row) if isinstance(row, Agent) else configured_content(row)
-    record = _append(head, row, content, action=action, actor=actor)
+    record = _append(head, _subject_of(row), content, before=_content_before(row), action=action, actor=actor)
     if isinstance(row, EffectRule):
-        permitted = _next_of_agent(row.agent, rule=row, action=action)
-        _append(head, row.agent, permitted, action=CHANGED, actor=actor)
+        before, permitted = _content_before(row.agent), _next_of_agent(row.agent, rule=row, action=action)
+        _append(head, _subject_of(row.agent), permitted, before=before, action=CHANGED, actor=actor)
     ConfigurationHead.objects.filter(pk=HEAD).update(seq=head.seq, digest=head.digest)
     return record
 
 
+def _subject_of(row: Configured) -> Subject:
+    if isinstance(row, Agent):
+        return Subject(kind="agent", pk=row.pk, name=row.slug, agent=row)
+    if isinstance(row, EffectRule):
+        return Subject(kind="effect_rule", pk=row.pk, name=row.name_pattern, agent=row.agent)
+    return Subject(kind="policy", pk=row.pk, name=str(row), agent=row.agent, queue=row.queue)
+
+
+def _content_before(row: Configured) -> dict[str, Any] | None:
+    """Return the content of the last record of the row, and for a policy the rules of the version before it."""
+    if isinstance(row, Policy):
+        last = Policy.objects.filter(reason=row.reason, agent=row.agent_id, version__lt=row.version)
+        version = last.order_by("-version").first()
+        return None if version is None else configured_content(version)
+    records = ConfigurationRecord.objects.filter(kind=KINDS[type(row)], subject=row.pk).order_by("-seq")
+    content: dict[str, Any] | None = records.values_list("content", flat=True).first()
+    return content
+
+
 def _append(
-    head: ConfigurationHead, row: Configured, content: dict[str, Any], *, action: str, actor: str
+    head: ConfigurationHead,
+    subject: Subject,
+    content: dict[str, Any],
+    *,
+    before: dict[str, Any] | None,
+    action: str,
+    actor: str,
 ) -> ConfigurationRecord:
     record = ConfigurationRecord(
         seq=head.seq + 1,
-        kind=KINDS[type(row)],
-        subject=row.pk,
+        kind=subject.kind,
+        subject=subject.pk,
+        name=subject.name[:300],
+        agent=subject.agent,
+        queue=subject.queue,
         action=action,
         content=content,
+        before=before,
         actor=actor[:300],
         at=clock.now(),
         prev=head.digest,
@@ -132,7 +210,8 @@ def find_broken_configuration_chain() -> str:
 
 def find_changed_configuration() -> Iterator[str]:
     """Yield a sentence for each policy, effect rule and agent that differs from its newest record."""
-    newest = {(record.kind, record.subject): record for record in ConfigurationRecord.objects.order_by("seq")}
+    records = ConfigurationRecord.objects.filter(kind__in=KINDS.values())
+    newest = {(record.kind, record.subject): record for record in records.order_by("seq")}
     for model, kind in KINDS.items():
         rows: QuerySet[Any] = model._default_manager.order_by("pk")
         for row in rows:

@@ -53,6 +53,12 @@ class NotPermitted(Refusal):
     code = "not_permitted"
 
 
+class SecondFactorRequired(Refusal):
+    """The policy requires a fresh second factor for this decision. Decide it on its page."""
+
+    code = "second_factor_required"
+
+
 class SelfReview(Refusal):
     """You started this run, so another person must decide."""
 

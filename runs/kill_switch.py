@@ -15,6 +15,7 @@ from ledger import actors, clock, effect_queries
 from ledger.models import Effect
 from ledger.prepared_queries import CurrentTime, prepared
 from ledger.transactions import use_case
+from runs.configuration_history import Subject, lock_head, record_administration
 from runs.errors import AgentHalted
 from runs.locks import lock_run
 from runs.models import Agent, Halt, Run
@@ -68,13 +69,13 @@ def halt_agents(*, slugs: list[str], actor: str, reason: str) -> list[Effect]:
 
 @use_case
 def _store_halts(*, slugs: list[str], actor: str, reason: str) -> None:
+    lock_head()
     now = clock.now()
-    halts = [
-        Halt(agent=agent, halted_at=now, halted_by=actor[:300], reason=reason[:300])
-        for agent in Agent.objects.filter(slug__in=slugs).order_by("id")
-    ]
     # An agent that is already halted keeps the first reason.
-    Halt.objects.bulk_create(halts, ignore_conflicts=True)
+    running = Agent.objects.filter(slug__in=slugs).exclude(pk__in=open_halts().values("agent"))
+    for agent in running.order_by("id"):
+        halt = Halt.objects.create(agent=agent, halted_at=now, halted_by=actor[:300], reason=reason[:300])
+        record_administration(_subject(halt), actor=actor, action="halted", after={"reason": halt.reason})
 
 
 @use_case
@@ -85,5 +86,15 @@ def _pass_through(*, run_pk: int) -> None:
 @use_case
 def lift_halts(*, slugs: list[str], actor: str, reason: str) -> int:
     """Lift the halts of these agents, and return their number."""
+    lock_head()
     lifted = {"lifted_at": clock.now(), "lifted_by": actor[:300], "lift_reason": reason[:300]}
-    return open_halts().filter(agent__slug__in=slugs).update(**lifted)
+    halts = list(open_halts().filter(agent__slug__in=slugs).select_related("agent").order_by("agent"))
+    for halt in halts:
+        Halt.objects.filter(pk=halt.pk).update(**lifted)
+        before, after = {"reason": halt.reason}, {"reason": lifted["lift_reason"]}
+        record_administration(_subject(halt), actor=actor, action="lifted", before=before, after=after)
+    return len(halts)
+
+
+def _subject(halt: Halt) -> Subject:
+    return Subject(kind="halt", pk=halt.pk, name=halt.agent.slug, agent=halt.agent)

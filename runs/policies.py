@@ -16,8 +16,8 @@ from ledger.prepared_queries import prepared
 from runs import schemas
 from runs.configuration_history import is_as_recorded, recorded_policy
 from runs.errors import PolicyRefuses, RecordChanged
-from runs.models import Agent, EffectRule, Policy, Queue
-from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, Verdict
+from runs.models import Agent, EffectRule, Interrupt, Policy, Queue
+from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, SecondFactor, Verdict
 
 #: The reasons that migrations create, whose version 1 has no queue, with their descriptions.
 BUILT_IN = {
@@ -202,9 +202,20 @@ def is_as_strict(policy: Policy, other: Policy) -> bool:
     return (
         (other.any_queue or (not policy.any_queue and _deciding_queues(policy) <= _deciding_queues(other)))
         and policy.quorum >= other.quorum
+        and _STRICTNESS.index(policy.second_factor) >= _STRICTNESS.index(other.second_factor)
         and policy.self_review <= other.self_review
         and policy.default_may_approve <= other.default_may_approve
     )
+
+
+_STRICTNESS = tuple(SecondFactor.values)
+
+
+def needs_second_factor(interrupt: Interrupt) -> bool:
+    """Return whether a decision of the interrupt needs a second factor: by the policy that it was opened under."""
+    required = interrupt.policy.second_factor
+    is_high = interrupt.risk == Risk.HIGH
+    return required == SecondFactor.ALWAYS or (required == SecondFactor.HIGH_RISK and is_high)
 
 
 def _deciding_queues(policy: Policy) -> set[str]:

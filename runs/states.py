@@ -192,6 +192,14 @@ class OnReject(models.TextChoices):
     CANCEL = "cancel"
 
 
+class SecondFactor(models.TextChoices):
+    """Which decisions need a second factor of their own; each value is stricter than the one before."""
+
+    NEVER = "never"
+    HIGH_RISK = "high_risk"
+    ALWAYS = "always"
+
+
 class EffectMode(models.TextChoices):
     """Which effects an agent can begin: those that an effect rule names, or any (rules then only require approvals)."""
 

@@ -59,3 +59,20 @@ def test_the_agent_guide_says_what_to_do_with_every_refusal():
     listed = re.findall(r"`(\w+)`", table.partition("\n\n")[0])
     assert len(listed) == len(set(listed))
     assert set(PROBLEMS) == set(listed)
+
+
+def test_the_comparison_names_tests_that_exist_and_a_source_in_each_cell():
+    page = (DOCS / "comparison.md").read_text()
+    tests = "".join(path.read_text() for path in (settings.ROOT / "tests").rglob("test_*.py"))
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if re.match(r"\| \d+ \| ", line)]
+    assert sorted(int(row[0]) for row in rows) == list(range(1, 39))
+    defined = set(re.findall(r"^\[([A-Z]\d+)\]: http", page, re.MULTILINE))
+    assert set(re.findall(r"\[([A-Z]\d+)\](?!:)", page)) == defined
+    for number, _, ours, *others in rows:
+        named = re.findall(r"`(test_\w+)`", ours)
+        assert named or ours.startswith("no:") or "LICENSE" in ours, number
+        assert not [name for name in named if f"def {name}(" not in tests], number
+        assert len(others) == 5, number
+        for cell in others:
+            assert re.match(r"(yes|partly|no|not documented)\b", cell), (number, cell)
+            assert cell == "not documented" or re.search(r"\[[A-Z]\d+\]", cell), (number, cell)

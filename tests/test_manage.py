@@ -106,7 +106,9 @@ def pins(lock: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9-]+)(?:\[[^]]*\])?==(\S+)", (ROOT / lock).read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("lock", ["bootstrap.lock", "requirements.lock", "requirements-test.lock"])
+@pytest.mark.parametrize(
+    "lock", ["bootstrap.lock", "requirements.lock", "requirements-test.lock", "requirements-adapters.lock"]
+)
 def test_a_lock_pins_by_hash_and_names_no_registry(lock: str):
     text = (ROOT / lock).read_text()
     assert pins(lock)
@@ -130,6 +132,9 @@ def test_every_dependency_is_locked():
 
     assert names(project["dependencies"]) <= set(pins("requirements.lock"))
     assert names(project["optional-dependencies"]["test"]) <= set(pins("requirements-test.lock"))
+    client = tomllib.loads((ROOT / "clients" / "python" / "pyproject.toml").read_text())
+    extras = [wanted for extra in client["project"]["optional-dependencies"].values() for wanted in extra]
+    assert names(extras + client["dependency-groups"]["adapters"]) <= set(pins("requirements-adapters.lock"))
 
 
 @pytest.mark.long
@@ -174,7 +179,7 @@ def by_hand(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-LOCKS = ("bootstrap.lock", "requirements.lock", "requirements-test.lock")
+LOCKS = ("bootstrap.lock", "requirements.lock", "requirements-test.lock", "requirements-adapters.lock")
 
 
 @pytest.mark.parametrize("command", ["lock", "test"])

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent / "src" / "reviewqueue_client"
-DERIVED = ("__init__.py", "client.py", "run.py", "worker.py")
+DERIVED = ("__init__.py", "client.py", "delivery.py", "run.py", "worker.py")
 NOTE = "# Derived from `_async` by make_sync.py; change that instead.\n"
 REPLACEMENTS = [
     (r"The asynchronous client. `make_sync.py` derives .*\.\"\"\"", 'The blocking client."""'),
     (r"\basync (def|with|for) ", r"\1 "),
     (r"\bawait ", ""),
-    (r"\bAsync(Client|RunHandle|Run|Worker)\b", r"\1"),
+    (r"\bAsync(Answers|Client|RunHandle|Run|Worker)\b", r"\1"),
     (r"\b__aenter__\b", "__enter__"),
     (r"\b__aexit__\b", "__exit__"),
     (r"\baclose\b", "close"),

@@ -28,6 +28,7 @@ MAX_HOLDING_THREADS = max(1, min(settings.LONG_POLLS, settings.WEB_THREADS - 4))
 SECONDS_BETWEEN_POLLS = 0.2
 #: Also with notifications: they are hints, and one query too many costs little.
 SECONDS_BETWEEN_POLLS_WITH_LISTENER = 1.0
+SECONDS_BETWEEN_KEY_CHECKS = 1.0
 
 _waiting: Counter[int] = Counter()
 _lock = threading.Lock()
@@ -42,11 +43,18 @@ class Polled(Generic[T]):
 
 
 def poll_until(
-    query: Callable[[], T], *, enough: Callable[[T], bool], seconds: int, agent_id: int, alone: bool
+    query: Callable[[], T],
+    *,
+    enough: Callable[[T], bool],
+    seconds: int,
+    agent_id: int,
+    alone: bool,
+    check_key: Callable[[], None],
 ) -> Polled[T]:
     """Query at once, and again until the result is ``enough`` or ``seconds`` are over.
 
     ``alone``: only one of the polls that wait for this agent is woken, since only one can claim what there is.
+    ``check_key`` raises if the caller's key was revoked or expired while the poll waits; it is called once a second.
     """
     listener = listener_of_process() if seconds > 0 else None
     heard = listener.count_of(agent_id) if listener else 0
@@ -57,12 +65,16 @@ def poll_until(
         return Polled(found=found, headers={"Retry-After": "1"})
     give_back_while_waiting()
     try:
-        ends_at = time.monotonic() + seconds
+        checked_at = time.monotonic()
+        ends_at = checked_at + seconds
         while not enough(found) and (left := ends_at - time.monotonic()) > 0:
             _release_connection()
             _sleep(listener, agent_id, heard, left, alone=alone)
             # Read before the query: a notification between the two ends the next sleep at once.
             heard = listener.count_of(agent_id) if listener else 0
+            if time.monotonic() - checked_at >= SECONDS_BETWEEN_KEY_CHECKS:
+                checked_at = time.monotonic()
+                check_key()
             found = query()
     finally:
         _end_waiting(agent_id)

@@ -134,6 +134,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "run_finished": (409, "Run has ended"),
     "run_paused": (409, "Run is paused"),
     "schema_unsupported": (422, "Schema not supported"),
+    "second_factor_required": (403, "Second factor required"),
     "self_review": (403, "Reviewer started the run"),
     "snapshot_erased": (410, "Snapshot erased"),
     "stale_version": (409, "Version is stale"),

@@ -44,7 +44,10 @@ def scope_of(caller: Caller) -> VisibleScope:
 
 def find_run(caller: Caller, run_id: str) -> Run:
     """Return the run with this id. Raises ``NotFound``."""
-    run = runs_of(caller).select_related("agent", "initiator", "parent").filter(public_id=run_id).first()
+    runs = runs_of(caller).filter(public_id=run_id)
+    if caller.person is not None:
+        runs = permissions.visible_run(caller.person, run_id)
+    run = runs.select_related("agent", "initiator", "parent").first()
     if run is None:
         raise NotFound
     return run
@@ -54,9 +57,20 @@ def find_interrupt(caller: Caller, interrupt_id: str) -> Interrupt:
     """Return the interrupt with this id and the rows that its response shows. Raises ``NotFound``."""
     shown = ("queue", "policy__escalate_to", "policy__agent", "schema", "run", "agent", "claimed_by")
     interrupt = interrupts_of(caller).select_related(*shown).filter(public_id=interrupt_id).first()
+    if interrupt is None and caller.person is not None:
+        escalated = permissions.find_escalated_interrupt(caller.person, interrupt_id)
+        found = Interrupt.objects.select_related(*shown)
+        interrupt = None if escalated is None else found.get(pk=escalated.pk)
     if interrupt is None:
         raise NotFound
     return interrupt
+
+
+def interrupts_of_run(caller: Caller, run: Run) -> QuerySet[Interrupt]:
+    """Return the interrupts of a run that the caller may see. Raises ``NotPermitted``."""
+    if caller.person is not None:
+        return permissions.visible_interrupts_of_run(caller.person, run)
+    return interrupts_of(caller).filter(run=run)
 
 
 def refuse_unknown_names(caller: Caller, query: dict[str, str]) -> None:

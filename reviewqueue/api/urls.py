@@ -12,6 +12,8 @@ from django.views.decorators.csrf import csrf_exempt
 from ledger.errors import NotFound
 from reviewqueue.api.problems import plain_response
 from reviewqueue.api.views import (
+    administration,
+    audit_log,
     checkpoint_files,
     client_identity,
     continuations,
@@ -99,6 +101,15 @@ v1 = [
     path("runs/<id:run_id>/retag", run_control.RetagRunView.as_view()),
     path("agents/<slug:slug>/halt", run_control.HaltView.as_view()),
     path("agents/<slug:slug>/lift", run_control.LiftHaltView.as_view()),
+    path("agents", administration.AgentsView.as_view()),
+    path("agents/<slug:slug>", administration.AgentView.as_view()),
+    path("agents/<slug:slug>/keys", administration.KeysView.as_view()),
+    path("agents/<slug:slug>/keys/<slug:prefix>/rotate", administration.RotateKeyView.as_view()),
+    path("agents/<slug:slug>/keys/<slug:prefix>/revoke", administration.RevokeKeyView.as_view()),
+    path("agents/<slug:slug>/effect-rules", administration.EffectRulesView.as_view()),
+    path("agents/<slug:slug>/effect-rules/remove", administration.RemoveEffectRuleView.as_view()),
+    path("agents/<slug:slug>/connections", administration.ConnectionsView.as_view()),
+    path("agents/<slug:slug>/connections/<slug:name>/test", administration.ConnectionTestView.as_view()),
     path("decisions", reviewer_actions.BulkDecisionsView.as_view()),
     path("interrupts", interrupts.InterruptsView.as_view()),
     path("interrupts/<id:interrupt_id>", interrupts.InterruptView.as_view()),
@@ -119,6 +130,7 @@ v1 = [
     path("signals", signals.SignalsView.as_view()),
     path("events", webhooks.FeedView.as_view()),
     path("schema", schema.SchemaView.as_view()),
+    path("audit-log", audit_log.AuditLogView.as_view()),
     path("insights", insights.InsightsView.as_view()),
     path("continuations/claim", continuations.ClaimContinuationsView.as_view()),
     path("continuations/<id:continuation_id>/claim", continuations.ClaimContinuationView.as_view()),

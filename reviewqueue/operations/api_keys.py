@@ -91,12 +91,14 @@ def is_still_good(key: ApiKey) -> bool:
     return ApiKey.objects.filter(unexpired, pk=key.pk, revoked_at=None).exclude(person__is_active=False).exists()
 
 
-def rotate_key(key: ApiKey, *, overlap: timedelta) -> NewKey:
+def rotate_key(key: ApiKey, *, overlap: timedelta, expires_at: datetime | None = None) -> NewKey:
     """Create a key for the same holder with the same scopes. The old key expires after ``overlap``, or earlier as before."""
     end = clock.now() + overlap
     if key.expires_at is None or key.expires_at > end:
         ApiKey.objects.filter(pk=key.pk).update(expires_at=end)
-    return _make(ApiKey(agent_id=key.agent_id, person_id=key.person_id, name=key.name, scopes=key.scopes))
+    return _make(
+        ApiKey(agent_id=key.agent_id, person_id=key.person_id, name=key.name, scopes=key.scopes, expires_at=expires_at)
+    )
 
 
 def revoke_key(key: ApiKey) -> bool:

@@ -1,4 +1,4 @@
-"""`manage.py lock`: write the three lock files from `pyproject.toml`, with hashes, for every supported Python.
+"""`manage.py lock`: write the lock files from `pyproject.toml`, with hashes, for every supported Python.
 
 Standard library only, because `manage.py` runs it before Django. The files name no registry, so any mirror can serve them.
 """
@@ -17,12 +17,12 @@ OLDEST_PYTHON = "3.11"
 
 def read_arguments(arguments: list[str]) -> None:
     """Exit after printing the help (status 0), or for an unexpected argument (status 2)."""
-    description = "Write bootstrap.lock, requirements.lock and requirements-test.lock from pyproject.toml."
+    description = "Write bootstrap.lock and the three requirements*.lock from the files pyproject.toml."
     argparse.ArgumentParser(prog="manage.py lock", description=description, allow_abbrev=False).parse_args(arguments)
 
 
 def write_locks(*, root: Path, uv: Path) -> int:
-    """Write `bootstrap.lock`, `requirements.lock` and `requirements-test.lock`. Returns the exit status."""
+    """Write `bootstrap.lock` and the three `requirements*.lock`. Returns the exit status."""
     found = str(uv) if uv.exists() else shutil.which("uv")
     if not found:
         print("uv is neither in .venv/.tools nor on PATH.", file=sys.stderr)  # noqa: T201  output of the command
@@ -32,6 +32,10 @@ def write_locks(*, root: Path, uv: Path) -> int:
     _compile(found, root, source="pyproject.toml", to=run_lock)
     # Constrained by the first, so that tests run against the versions of the product.
     _compile(found, root, source="pyproject.toml", to=test_lock, more=["--extra", "test", "-c", run_lock.name])
+    # Of its own, because engines exclude each other's and the tests' versions of shared libraries.
+    client = "clients/python/pyproject.toml"
+    group = ["--all-extras", "--group", f"{client}:adapters"]
+    _compile(found, root, source=client, to=root / "requirements-adapters.lock", more=group)
     return 0
 
 

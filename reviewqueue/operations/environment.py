@@ -5,6 +5,7 @@ A value that cannot be read raises ``ImproperlyConfigured`` with a sentence that
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import os
 import secrets
@@ -18,6 +19,7 @@ from reviewqueue.operations.file_permissions import make_folder
 from reviewqueue.operations.installation import PROGRAM
 
 MODES = ("production", "demo", "test")
+ROLES_OF_GROUPS = ("reviewer", "lead", "auditor", "owner", "operator")
 PROCESSES = ("web", "worker", "command")
 IDLE_IN_TRANSACTION_SECONDS = 30
 IDLE_TIMEOUT = "idle_in_transaction_session_timeout"
@@ -73,6 +75,15 @@ def choice(name: str, allowed: tuple[str, ...], default: str) -> str:
     return given
 
 
+def some_of(name: str, allowed: tuple[str, ...], default: str) -> list[str]:
+    """Return comma-separated values. Each must be one of ``allowed``."""
+    given = comma_separated(name, default)
+    unknown = [part for part in given if part not in allowed]
+    if unknown:
+        raise ImproperlyConfigured(f"{name} must list values of {', '.join(allowed)}, not {unknown[0]!r}.")
+    return given
+
+
 def base_url(default: str) -> str:
     """Return the URL at which people and agents reach the product, without a trailing slash."""
     given = text("BASE_URL", default).rstrip("/")
@@ -80,6 +91,52 @@ def base_url(default: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
         raise ImproperlyConfigured(f"BASE_URL must look like https://review.example.org, not {given!r}.")
     return given
+
+
+def web_address(name: str) -> str:
+    """Return an https URL, or an http one of this machine; empty if the variable is not set."""
+    given = text(name).rstrip("/")
+    parts = urlsplit(given)
+    is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if given and not (parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_local))):
+        raise ImproperlyConfigured(f"{name} must look like https://login.example.org, not {given!r}.")
+    return given
+
+
+def group_roles(name: str) -> list[tuple[str, str, str]]:
+    """Return the entries of `GROUP=ROLE:NAME; ...` as group, role, and the name of the queue or agent.
+
+    A group can contain `=`, as the names of a directory do.
+    """
+    entries = []
+    for entry in filter(None, (part.strip() for part in text(name).split(";"))):
+        group, _, given = entry.rpartition("=")
+        role, _, of = (part.strip() for part in given.partition(":"))
+        if not group.strip() or role not in ROLES_OF_GROUPS or bool(of) == (role == "operator"):
+            raise ImproperlyConfigured(
+                f"{name} must look like buyers=reviewer:purchasing; staff=operator, and {entry!r} does not. "
+                f"Roles: {', '.join(ROLES_OF_GROUPS)}."
+            )
+        entries.append((group.strip(), role, of))
+    return entries
+
+
+def sign_on_provider(issuer: str, *, client: str, scopes: list[str]) -> dict[str, Any]:
+    """Return allauth's `SOCIALACCOUNT_PROVIDERS` with the one provider; without an issuer there is none."""
+    if not issuer:
+        return {}
+    secret = text("OIDC_CLIENT_SECRET")
+    if not client or not secret:
+        raise ImproperlyConfigured("OIDC_ISSUER needs OIDC_CLIENT_ID and OIDC_CLIENT_SECRET.")
+    app = {
+        # Of stored links. Another issuer is another provider, because its subjects are other people.
+        "provider_id": f"oidc-{hashlib.sha256(issuer.encode()).hexdigest()[:12]}",
+        "name": "OpenID Connect",
+        "client_id": client,
+        "secret": secret,
+        "settings": {"server_url": issuer},
+    }
+    return {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "SCOPE": scopes, "APPS": [app]}}
 
 
 def secret_key(*, mode: str, var: Path) -> str:

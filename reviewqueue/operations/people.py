@@ -17,13 +17,14 @@ from django.db.models import Q
 
 from ledger.actors import person_actor
 from ledger.errors import NotFound
-from reviewqueue import permissions
+from reviewqueue import permissions, second_factors, sessions
 from reviewqueue.models import PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.provisioning import (
     QUEUE_ROLES,
+    SYSTEM,
     AddedPerson,
     ProvisioningError,
     account_state,
@@ -52,6 +53,7 @@ class ListedPerson:
     person: AbstractUser
     roles: list[Role]
     last_seen: datetime | None
+    second_factors: list[str]
 
 
 def list_people(*, search: str = "") -> tuple[list[ListedPerson], bool]:
@@ -60,6 +62,8 @@ def list_people(*, search: str = "") -> tuple[list[ListedPerson], bool]:
     if search:
         rows = rows.filter(Q(username__icontains=search) | Q(groups__name__icontains=search)).distinct()
     found, labels = list(rows[: MAX_LISTED + 1]), _labels()
+    pks = [person.pk for person in found]
+    seen, factors = sessions.last_seen(pks), second_factors.factors_of(pks)
     listed = [
         ListedPerson(
             person=person,
@@ -68,7 +72,8 @@ def list_people(*, search: str = "") -> tuple[list[ListedPerson], bool]:
                 for group in person.groups.all()
                 if group.pk in labels
             ],
-            last_seen=person.last_login,
+            last_seen=max(filter(None, (seen.get(person.pk), person.last_login)), default=None),
+            second_factors=[second_factors.FACTOR_LABELS[kind] for kind in factors.get(person.pk, [])],
         )
         for person in found[:MAX_LISTED]
     ]
@@ -119,7 +124,7 @@ def add_or_invite(operator: AbstractUser, address: str, *, role: str, queue: str
 
 @transaction.atomic
 def set_active(operator: AbstractUser, address: str, *, active: bool) -> AbstractUser:
-    """Enable or disable an account. Sessions and tokens of a disabled person end at their next request."""
+    """Enable or disable an account. A disabled person's sessions end, and their tokens are refused."""
     person = _lock(operator, address)
     if person.is_active == active:
         raise ProvisioningError(f"{address} is {'enabled' if active else 'disabled'} already.")
@@ -128,6 +133,8 @@ def set_active(operator: AbstractUser, address: str, *, active: bool) -> Abstrac
         _refuse_oneself(operator, person)
     person.is_active = active
     person.save(update_fields=["is_active"])
+    if not active:
+        sessions.end_sessions(person)
     record_change(person, actor=person_actor(operator), action="enabled" if active else "disabled", before=before)
     return person
 
@@ -162,6 +169,43 @@ def send_password_link(operator: AbstractUser, address: str) -> AbstractUser:
     create_account_notification(person, NotificationKind.RESET)
     record_change(person, actor=person_actor(operator), action="password link", before=account_state(person))
     return person
+
+
+@transaction.atomic
+def end_sessions(operator: AbstractUser, address: str) -> AbstractUser:
+    """Sign a person out everywhere."""
+    person = _lock(operator, address)
+    before = account_state(person)
+    if not sessions.end_sessions(person):
+        raise ProvisioningError(f"{address} is not signed in anywhere.")
+    record_change(person, actor=person_actor(operator), action="sessions ended", before=before)
+    return person
+
+
+@transaction.atomic
+def reset_second_factors(operator: AbstractUser, address: str) -> AbstractUser:
+    """Remove a person's second factors and recovery codes, after a loss. The person's sessions end."""
+    person = _lock(operator, address)
+    _reset_factors(person, actor=person_actor(operator))
+    return person
+
+
+@transaction.atomic
+def reset_second_factors_by_command(address: str) -> AbstractUser:
+    """Do the same from a command, for an operator without a colleague. Raises ``ProvisioningError``."""
+    person = get_user_model().objects.filter(username=address.strip().lower()).first()
+    if person is None:
+        raise ProvisioningError(f"There is no person {address}.")
+    _reset_factors(person, actor=SYSTEM)
+    return person
+
+
+def _reset_factors(person: AbstractUser, *, actor: str) -> None:
+    before = account_state(person)
+    if not second_factors.remove_second_factors(person):
+        raise ProvisioningError(f"{person.get_username()} has no second factor.")
+    sessions.end_sessions(person)
+    record_change(person, actor=actor, action="second factor reset", before=before)
 
 
 def _lock(operator: AbstractUser, address: str) -> AbstractUser:

@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
 from django.conf import settings
@@ -22,20 +22,21 @@ from django.db import transaction
 
 from ledger import clock
 from ledger.public_ids import new_id
-from reviewqueue.models import ChatChannel, PersonChange
+from reviewqueue import second_factors
+from reviewqueue.models import ApiKey, ChatChannel, PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
-from reviewqueue.operations import kill_switch
+from reviewqueue.operations import api_keys, audit_log, kill_switch
 from reviewqueue.operations.api_keys import SCOPES, NewKey, create_agent_key, create_personal_token
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.outbound.address_policy import AddressRefused, check_base_url
 from reviewqueue.permissions import OPERATORS
-from runs.configuration_history import CHANGED, REMOVED, record_configuration
+from runs.configuration_history import CHANGED, REMOVED, Subject, record_administration, record_configuration
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
 from runs.policies import BUILT_IN
-from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction
+from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction, SecondFactor
 
-#: The actor of configuration records: a command on this machine.
+#: The actor of records in the audit log: a command on this machine.
 SYSTEM = "system:command"
 FIRST_OWNERS = "owners"
 STAFF_ROLES = {"owner", "operator"}
@@ -43,6 +44,7 @@ QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
 MAX_QUORUM = 20
 MIN_EXPIRY, MAX_EXPIRY = timedelta(minutes=1), timedelta(days=3650)
 MAX_VARIABLE_LENGTH = 100
+MAX_KEY_NAME_LENGTH = 100
 ROLES = (*QUEUE_ROLES, "owner", "operator")
 
 #: The fields that a new version of a policy copies from the last one.
@@ -64,6 +66,7 @@ POLICY_RULES = (
     "then",
     "on_reject",
     "require_reason",
+    "second_factor",
     "self_review",
     "quorum",
     "risk_floor",
@@ -97,6 +100,7 @@ class PolicyRules(TypedDict, total=False):
     then: str
     on_reject: str
     require_reason: bool
+    second_factor: str
     self_review: bool
     quorum: int
     risk_floor: str
@@ -157,33 +161,88 @@ def set_up(address: str, *, queue: str, agent: str) -> FirstSetup:
     add_person(address, role="lead", queue=queue)
     administrator.person.is_superuser = True
     administrator.person.is_staff = True
+    before = account_state(administrator.person) | {"superuser": False}
     administrator.person.save(update_fields=["is_superuser", "is_staff"])
+    record_change(administrator.person, actor=SYSTEM, action="made superuser", before=before)
     return FirstSetup(administrator=administrator, queue=made_queue, agent=made_agent, agent_key=key)
 
 
 @transaction.atomic
 def add_agent(
-    name: str, *, owner: str, effects: str = EffectMode.LISTED, scopes: Sequence[str] = SCOPES
+    name: str,
+    *,
+    owner: str,
+    effects: str = EffectMode.LISTED,
+    scopes: Sequence[str] = SCOPES,
+    actor: str = SYSTEM,
 ) -> tuple[Agent, NewKey]:
     """Add an agent with its first key. ``effects`` is an ``EffectMode``."""
     _check_name(name)
     if name == kill_switch.ALL_AGENTS:
         raise ProvisioningError(f"An agent cannot have the name {name}: for the kill switch it means every agent.")
+    if name in ("add", "me"):
+        raise ProvisioningError(f"An agent cannot have the name {name}: an address of a page or of the API has it.")
     if Agent.objects.filter(slug=name).exists():
         raise ProvisioningError(f"Agent {name} exists already. For a new key: {PROGRAM} rotate_key")
-    agent = Agent.objects.create(slug=name, owner=_group(owner), effect_mode=EffectMode(effects))
-    record_configuration(agent, actor=SYSTEM)
-    return agent, create_agent_key(agent, name="first key", scopes=tuple(dict.fromkeys(scopes)))
+    agent = Agent.objects.create(slug=name, owner=find_or_add_group(owner), effect_mode=EffectMode(effects))
+    audit_log.record(agent, actor=actor)
+    record_configuration(agent, actor=actor)
+    return agent, add_agent_key(name, scopes=scopes, name="first key", actor=actor)
 
 
 @transaction.atomic
-def add_agent_key(agent: str, *, scopes: Sequence[str], name: str = "") -> NewKey:
-    """Add another key of an agent, for example one that can only send signals."""
-    return create_agent_key(_find_agent(agent), name=name[:100], scopes=tuple(dict.fromkeys(scopes)))
+def add_agent_key(
+    agent: str, *, scopes: Sequence[str], name: str = "", expires_at: datetime | None = None, actor: str = SYSTEM
+) -> NewKey:
+    """Add a key of an agent, for example one that can only send signals."""
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown or not scopes:
+        raise ProvisioningError(f"A key must have one or more of the scopes {', '.join(SCOPES)}.")
+    if len(name) > MAX_KEY_NAME_LENGTH:
+        raise ProvisioningError(f"The name of a key must have at most {MAX_KEY_NAME_LENGTH} characters.")
+    if expires_at is not None and expires_at <= clock.now():
+        raise ProvisioningError("The expiry of a key must be in the future.")
+    ordered = tuple(scope for scope in SCOPES if scope in scopes)
+    made = create_agent_key(_find_agent(agent), name=name, scopes=ordered, expires_at=expires_at)
+    audit_log.record(made.key, actor=actor)
+    return made
 
 
 @transaction.atomic
-def set_effect_mode(agent: str, *, effects: str) -> Agent:
+def rotate_key(key_pk: int, *, overlap: timedelta, expires_at: datetime | None = None, actor: str = SYSTEM) -> NewKey:
+    """Replace a valid key by a new one with the same name and scopes. The old key expires after ``overlap``."""
+    old = _lock_key(key_pk)
+    now = clock.now()
+    if old.revoked_at is not None or (old.expires_at is not None and old.expires_at <= now):
+        raise ProvisioningError("There is no such key, or it is revoked or expired.")
+    if expires_at is not None and expires_at <= now + overlap:
+        raise ProvisioningError("The new key must expire after the old one.")
+    before = audit_log.state_of(old)
+    made = api_keys.rotate_key(old, overlap=overlap, expires_at=expires_at)
+    old.refresh_from_db(fields=["expires_at"])
+    audit_log.record(old, actor=actor, action="rotated", before=before)
+    audit_log.record(made.key, actor=actor)
+    return made
+
+
+@transaction.atomic
+def revoke_key(key_pk: int, *, actor: str = SYSTEM) -> ApiKey:
+    """Revoke a key at once. A long poll of the key ends with 401."""
+    key = _lock_key(key_pk)
+    before = audit_log.state_of(key)
+    if not api_keys.revoke_key(key):
+        raise ProvisioningError("This key was revoked before.")
+    key.refresh_from_db(fields=["revoked_at"])
+    audit_log.record(key, actor=actor, action="revoked", before=before)
+    return key
+
+
+def _lock_key(key_pk: int) -> ApiKey:
+    return ApiKey.objects.select_for_update(of=("self",), no_key=True).select_related("agent", "person").get(pk=key_pk)
+
+
+@transaction.atomic
+def set_effect_mode(agent: str, *, effects: str, actor: str = SYSTEM) -> Agent:
     """Let an agent begin only effects with an effect rule (``listed``), or ``any``. Effects under way are not affected."""
     of = _find_agent(agent)
     mode = EffectMode(effects)
@@ -191,7 +250,7 @@ def set_effect_mode(agent: str, *, effects: str) -> Agent:
         raise ProvisioningError(f"{agent} may begin {MODE_LABELS[mode]} already.")
     of.effect_mode = mode
     of.save(update_fields=["effect_mode"])
-    record_configuration(of, actor=SYSTEM, action=CHANGED)
+    record_configuration(of, actor=actor, action=CHANGED)
     return of
 
 
@@ -208,7 +267,7 @@ def add_person(
         validate_email(address)
     except ValidationError:
         raise ProvisioningError(f"{address} is not an e-mail address.") from None
-    group = _group_of_role(role, queue=queue, agent=agent)
+    group = group_of_role(role, queue=queue, agent=agent)
     people = get_user_model().objects
     known = people.filter(username=address).first()
     if known is not None and known.groups.filter(pk=group.pk).exists():
@@ -222,39 +281,48 @@ def add_person(
     if role in STAFF_ROLES and not person.is_staff:
         person.is_staff = True
         person.save(update_fields=["is_staff"])
-    token = None if known or invite else create_personal_token(person, name="first token").text
+    token = None if known or invite else create_personal_token(person, name="first token")
     record_change(person, actor=actor, action="role added" if known else "added", before=before)
+    if token is not None:
+        audit_log.record(token.key, actor=actor)
     if invite and known is None:
         create_account_notification(person, NotificationKind.INVITED)
-    return AddedPerson(person=person, group=group, password=password, token=token, is_invited=invite and known is None)
+    return AddedPerson(
+        person=person,
+        group=group,
+        password=password,
+        token=None if token is None else token.text,
+        is_invited=invite and known is None,
+    )
 
 
 def account_state(person: AbstractUser) -> dict[str, Any]:
-    """Return what a record of a change shows: whether the account is active, and its groups."""
+    """Return what a record of a change shows: whether the account is active, its second factors and its groups."""
     return {
         "active": person.is_active,
         "reconciliation": person.is_staff,
+        "superuser": person.is_superuser,
+        "second_factors": second_factors.factors_of([person.pk]).get(person.pk, []),
         "groups": list(person.groups.order_by("name").values_list("name", flat=True)),
     }
 
 
 def record_change(person: AbstractUser, *, actor: str, action: str, before: dict[str, Any]) -> None:
-    """Record a change of a person's account with the state before and after."""
+    """Record a change of a person's account with the state before and after, also in the audit log."""
+    after = account_state(person)
     PersonChange.objects.create(
-        person_id=person.pk,
-        actor=actor[:300],
-        action=action,
-        before=before,
-        after=account_state(person),
-        at=clock.now(),
+        person_id=person.pk, actor=actor[:300], action=action, before=before, after=after, at=clock.now()
     )
+    subject = Subject(kind="person", pk=person.pk, name=person.get_username())
+    record_administration(subject, actor=actor, action=action, before=before or None, after=after)
 
 
-def _group_of_role(role: str, *, queue: str, agent: str) -> Group:
+def group_of_role(role: str, *, queue: str, agent: str) -> Group:
+    """Return the group that gives a role of a queue or agent. Raises ``ProvisioningError``."""
     if role == "operator":
         if queue or agent:
             raise ProvisioningError("The role operator applies everywhere: omit --queue and --agent.")
-        return _group(OPERATORS)
+        return find_or_add_group(OPERATORS)
     if role == "owner":
         if not agent or queue:
             raise ProvisioningError("The role owner needs an agent and no queue: --agent NAME.")
@@ -266,21 +334,44 @@ def _group_of_role(role: str, *, queue: str, agent: str) -> Group:
 
 
 @transaction.atomic
-def add_queue(name: str, *, owner: str) -> Queue:
+def add_queue(name: str, *, owner: str, actor: str = SYSTEM) -> Queue:
     """Add a queue, and the groups of its reviewers, leads and auditors."""
     _check_name(name)
     if Queue.objects.filter(slug=name).exists():
         raise ProvisioningError(f"Queue {name} exists already.")
-    roles = {column: _group(f"{name}-{column}") for column in QUEUE_ROLES.values()}
-    return Queue.objects.create(slug=name, owner=_group(owner), **roles)
+    roles = {column: find_or_add_group(f"{name}-{column}") for column in QUEUE_ROLES.values()}
+    queue = Queue.objects.create(slug=name, owner=find_or_add_group(owner), **roles)
+    audit_log.record(queue, actor=actor)
+    return queue
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftPolicy:
+    """A policy version that is not stored, the version before it (``None``: the first one), and the rules that differ."""
+
+    policy: Policy
+    last: Policy | None
+    changed: list[str]
 
 
 @transaction.atomic
-def add_policy(reason: str, *, agent: str = "", **changes: Unpack[PolicyRules]) -> Policy:
+def add_policy(reason: str, *, agent: str = "", actor: str = SYSTEM, **changes: Unpack[PolicyRules]) -> Policy:
     """Add the next version of a reason's policy: the last version with ``changes``. Queues are given by name.
 
     A request can name the policy's own queue and ``queues``. ``any_queue`` is not inherited from the built-in version.
     """
+    draft = draft_policy(reason, agent=agent, **changes)
+    if draft.last is not None and not draft.changed:
+        raise ProvisioningError(
+            f"Version {draft.last.version} of the policy of {reason} has exactly these rules already."
+        )
+    draft.policy.save(force_insert=True)
+    record_configuration(draft.policy, actor=actor)
+    return draft.policy
+
+
+def draft_policy(reason: str, *, agent: str = "", **changes: Unpack[PolicyRules]) -> DraftPolicy:
+    """Return the version that ``add_policy`` would store."""
     if not reason.strip() or len(reason) > 60:
         raise ProvisioningError("A reason must have 1 to 60 characters.")
     of = _find_agent(agent) if agent else None
@@ -297,11 +388,9 @@ def add_policy(reason: str, *, agent: str = "", **changes: Unpack[PolicyRules]) 
     version = 1 if last is None else last.version + 1
     policy = Policy(reason=reason, agent=of, version=version, **(inherited | rules))
     _check_policy(policy)
-    if last is not None and all(getattr(policy, name) == inherited[name] for name in POLICY_RULES):
-        raise ProvisioningError(f"Version {last.version} of the policy of {reason} has exactly these rules already.")
-    policy.save(force_insert=True)
-    record_configuration(policy, actor=SYSTEM)
-    return policy
+    before: Any = last or Policy()
+    changed = [name for name in POLICY_RULES if getattr(policy, name) != getattr(before, name)]
+    return DraftPolicy(policy=policy, last=last, changed=changed)
 
 
 def is_built_in(policy: Policy) -> bool:
@@ -339,6 +428,8 @@ def _check_policy(policy: Policy) -> None:
         raise ProvisioningError(
             "After a rejection the run continues or is cancelled: --on-reject must be resume or cancel."
         )
+    if policy.second_factor not in SecondFactor.values:
+        raise ProvisioningError(f"second_factor must be one of {', '.join(SecondFactor.values)}.")
     if not 1 <= policy.quorum <= MAX_QUORUM:
         raise ProvisioningError(f"quorum must be from 1 to {MAX_QUORUM}.")
     if policy.risk_floor not in Risk.values:
@@ -350,7 +441,8 @@ def _check_policy(policy: Policy) -> None:
         raise ProvisioningError("max_rounds must be from 1 to 100.")
 
 
-def add_connection(name: str, *, agent: str, url: str, secret: str = "") -> Connection:
+@transaction.atomic
+def add_connection(name: str, *, agent: str, url: str, secret: str = "", actor: str = SYSTEM) -> Connection:
     """Add a connection for fetching an agent's facts. ``secret`` names an environment variable; the secret is not stored.
 
     The address is checked now and again at every call.
@@ -369,11 +461,13 @@ def add_connection(name: str, *, agent: str, url: str, secret: str = "") -> Conn
         )
     if Connection.objects.filter(agent=of, name=name).exists():
         raise ProvisioningError(f"Agent {agent} has a connection {name} already.")
-    return Connection.objects.create(agent=of, name=name, base_url=url.rstrip("/"), secret=secret)
+    connection = Connection.objects.create(agent=of, name=name, base_url=url.rstrip("/"), secret=secret)
+    audit_log.record(connection, actor=actor)
+    return connection
 
 
 @transaction.atomic
-def add_effect_rule(pattern: str, *, agent: str, reason: str = "") -> EffectRule:
+def add_effect_rule(pattern: str, *, agent: str, reason: str = "", actor: str = SYSTEM) -> EffectRule:
     """Require an approval for ``reason`` for effects whose name matches ``pattern``; without a reason allow them freely."""
     of = _find_agent(agent)
     if EffectRule.objects.filter(agent=of, name_pattern=pattern).exists():
@@ -382,28 +476,32 @@ def add_effect_rule(pattern: str, *, agent: str, reason: str = "") -> EffectRule
         raise ProvisioningError(f"There is no policy for {reason}. Add it first: {PROGRAM} add_policy")
     action = RuleAction.APPROVAL if reason else RuleAction.ALLOW
     rule = EffectRule.objects.create(agent=of, name_pattern=pattern, action=action, reason=reason)
-    record_configuration(rule, actor=SYSTEM)
+    record_configuration(rule, actor=actor)
     return rule
 
 
 @transaction.atomic
-def remove_effect_rule(pattern: str, *, agent: str) -> EffectRule:
+def remove_effect_rule(pattern: str, *, agent: str, actor: str = SYSTEM) -> EffectRule:
     """Remove the rule with exactly this pattern. Effects under way are not affected."""
     rule = EffectRule.objects.filter(agent=_find_agent(agent), name_pattern=pattern).select_related("agent").first()
     if rule is None:
         raise ProvisioningError(f"Agent {agent} has no rule for {pattern}.")
-    record_configuration(rule, actor=SYSTEM, action=REMOVED)
+    record_configuration(rule, actor=actor, action=REMOVED)
     rule.delete()
     return rule
 
 
 @transaction.atomic
-def add_call_label(name: str, *, agent: str, sentence: str, arguments: dict[str, dict[str, str]]) -> CallLabel:
+def add_call_label(
+    name: str, *, agent: str, sentence: str, arguments: dict[str, dict[str, str]], actor: str = SYSTEM
+) -> CallLabel:
     """Add a readable sentence for an agent's call, and a label and unit for its arguments."""
     of = _find_agent(agent)
     if CallLabel.objects.filter(agent=of, name=name).exists():
         raise ProvisioningError(f"Agent {agent} has a label for {name} already.")
-    return CallLabel.objects.create(agent=of, name=name, sentence=sentence, arguments=arguments)
+    label = CallLabel.objects.create(agent=of, name=name, sentence=sentence, arguments=arguments)
+    audit_log.record(label, actor=actor)
+    return label
 
 
 def _check_name(name: str) -> None:
@@ -415,7 +513,8 @@ def _check_name(name: str) -> None:
         raise ProvisioningError("A name must have 1 to 60 letters, digits, hyphens or underscores.")
 
 
-def _group(name: str) -> Group:
+def find_or_add_group(name: str) -> Group:
+    """Return the group of this name."""
     if not name.strip() or len(name) > 150:
         raise ProvisioningError("A group's name must have 1 to 150 characters.")
     return Group.objects.get_or_create(name=name)[0]
@@ -436,24 +535,27 @@ def _find_queue(name: str) -> Queue:
 
 
 @transaction.atomic
-def add_chat_channel(queue: str, *, variable: str, min_risk: str) -> ChatChannel:
+def add_chat_channel(queue: str, *, variable: str, min_risk: str, actor: str = SYSTEM) -> ChatChannel:
     """Notify a chat channel about a queue. Its Apprise URL is in the environment variable ``variable`` of the workers."""
     if not _VARIABLE.fullmatch(variable) or len(variable) > MAX_VARIABLE_LENGTH:
         raise ProvisioningError(f"{variable} is not the name of an environment variable, such as CHAT_ENGINEERING.")
     of = _find_queue(queue)
     if ChatChannel.objects.filter(queue=of, variable=variable, removed_at=None).exists():
         raise ProvisioningError(f"Queue {queue} has the chat channel {variable} already.")
-    return ChatChannel.objects.create(
+    channel = ChatChannel.objects.create(
         public_id=new_id("cht"), queue=of, variable=variable, min_risk=min_risk, created_at=clock.now()
     )
+    audit_log.record(channel, actor=actor)
+    return channel
 
 
 @transaction.atomic
-def remove_chat_channel(queue: str, *, variable: str) -> ChatChannel:
+def remove_chat_channel(queue: str, *, variable: str, actor: str = SYSTEM) -> ChatChannel:
     """Stop notifying a chat channel. Messages that are due are not sent."""
     channel = ChatChannel.objects.filter(queue=_find_queue(queue), variable=variable, removed_at=None).first()
     if channel is None:
         raise ProvisioningError(f"Queue {queue} has no chat channel {variable}.")
     channel.removed_at = clock.now()
     channel.save(update_fields=["removed_at"])
+    audit_log.record(channel, actor=actor, action=REMOVED)
     return channel

@@ -73,7 +73,8 @@ class Supervisor:
         self._start_cluster()
 
     def _check(self) -> None:
-        """Run once a second. While the database is down there is no heartbeat, so silence proves nothing."""
+        """Run once a second. While the database is down there is no heartbeat, so silence proves nothing; a locked SQLite
+        file is not down: the process that holds its lock can be a frozen cluster."""
         try:
             close_old_connections()
             self._enqueue_heartbeat()
@@ -84,7 +85,8 @@ class Supervisor:
         except DatabaseError as problem:
             self._log_trouble(f"the database does not answer ({_first_line(problem)})")
             connection.close()
-            self.seen_alive = time.monotonic()
+            if "database is locked" not in str(problem):
+                self.seen_alive = time.monotonic()
         except Exception as problem:  # noqa: BLE001  one failing sweep must not stop the others
             self._log_trouble(f"due sweeps could not be enqueued ({problem!r})")
         if self.cluster is None or self.cluster.poll() is not None:

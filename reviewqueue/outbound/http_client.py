@@ -128,6 +128,18 @@ def run_probe(probe: Probe) -> ProbeResult:
     )
 
 
+def test_connection(connection: Connection, path: str) -> str:
+    """Make one call as for a fact. Returns why it failed as a sentence; empty if a JSON value came back."""
+    assert_no_transaction()
+    try:
+        address_policy.check_fact_path(path)
+        return _value_in(_ask(connection, path), "").trouble
+    except address_policy.AddressRefused as refused:
+        return f"The address {refused}."
+    except NoReply as why:
+        return str(why)
+
+
 def _fetch(fact: FactToFetch) -> FetchedFact:
     return _value_in(_ask(fact.connection, fact.path), fact.pointer)
 

@@ -9,16 +9,22 @@ colleagues share an address. The limits are `ACCOUNT_RATE_LIMITS` in `settings`.
 from __future__ import annotations
 
 import secrets
+import time
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.authentication import get_authentication_records
+from allauth.core import context
 from allauth.core.internal import ratelimit
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.crypto import constant_time_compare, salted_hmac
 
+from reviewqueue import second_factors
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.serving.client_address import client_network
@@ -26,6 +32,7 @@ from reviewqueue.serving.client_address import client_network
 KNOWN_DEVICE = "known_device"
 OF_ADDRESS = "login_failed_of_address"
 KNOWN_DEVICE_AGE = 180 * 24 * 3600  # seconds
+RECENT_SIGN_ON = 300  # seconds in which a single sign-on is a confirmation
 _SALT = "reviewqueue.pages.account_adapter.known_device"
 
 
@@ -36,11 +43,39 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         return False
 
     def is_ajax(self, request: HttpRequest) -> bool:
-        """Return False: the JSON response of a form would contain its values, passwords too, and no page needs it."""
-        return False
+        """Return whether a script asks for the options of a passkey sign-in, the only JSON response.
+
+        That of a form would contain its values, passwords too.
+        """
+        return request.method in ("GET", "HEAD") and request.path == reverse("mfa_login_webauthn")
+
+    def get_reauthentication_methods(self, user: AbstractUser) -> list[dict[str, Any]]:
+        """Return how the person can confirm who they are. Who has a second factor confirms with it, not by password."""
+        methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
+        by_factor = [method for method in methods if method["id"].startswith("mfa")]
+        if second_factors.has_second_factor(user):
+            return by_factor
+        if not methods and settings.OIDC_ISSUER:
+            return [{"id": "sign_on", "description": "Sign in again", "url": reverse("sign_on")}]
+        return methods
+
+    def is_reauthentication_required(self, *, app: str, **more: Any) -> bool:
+        """Return whether the person must confirm who they are: not for a while after a single sign-on, if they have
+        neither a password nor a second factor.
+        """
+        request = context.request
+        if request.user.has_usable_password() or second_factors.has_second_factor(request.user):
+            return True
+        newest = max((record["at"] for record in get_authentication_records(request, request.user)), default=0)
+        return time.time() - newest > RECENT_SIGN_ON
 
     def send_password_reset_mail(self, user: AbstractUser, email: str, context: dict[str, Any]) -> None:
-        """Leave the mail to a task: the page answers as fast as for an unknown address, also without a mail server."""
+        """Leave the mail to a task: the page answers as fast as for an unknown address, also without a mail server.
+
+        A person who has only single sign-on gets none: a password would still work after the provider disables them.
+        """
+        if not user.has_usable_password() and SocialAccount.objects.filter(user=user.pk).exists():
+            return
         create_account_notification(user, NotificationKind.RESET)
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:

@@ -49,9 +49,10 @@ class ShownAgent:
         return f"{most}+" if self.open_runs > most else str(self.open_runs)
 
 
-def agents_shown(reader: AbstractUser) -> list[ShownAgent]:
+def agents_shown(reader: AbstractUser, *, only: Agent | None = None) -> list[ShownAgent]:
     """Return the agents of which the reader is an owner (for operators all agents), halted ones first."""
-    found = list(permissions.owned_agents(reader).select_related("owner").order_by("slug"))
+    owned = permissions.owned_agents(reader).select_related("owner").order_by("slug")
+    found = list(owned if only is None else owned.filter(pk=only.pk))
     going, working = run_counts.count_open_runs(found), run_counts.count_leased_runs(found)
     halts = {halt.agent_id: halt for halt in open_halts().filter(agent__in=found)}
     shown = [

@@ -26,6 +26,7 @@ SHOWN_IN_A_TITLE = 30
 ARGUMENTS_IN_A_TITLE = 3
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
+_SEPARATOR = re.compile(r"[\s_.-]+")
 _MARK_AFTER = re.compile(r"[:,.;!?)]+")
 
 #: Labels by agent id and call name.
@@ -96,7 +97,14 @@ def _with_label(node: Node, told: Argument | None) -> Node:
 
 def _argument(name: str, value: Any, told: Any) -> Argument:
     words = told if isinstance(told, Mapping) else {"label": told or ""}
-    return Argument(name=name, label=str(words.get("label") or ""), unit=str(words.get("unit") or ""), value=value)
+    label = str(words.get("label") or "")
+    if _plain_name(label) == _plain_name(name):
+        label = ""  # the name says the same
+    return Argument(name=name, label=label, unit=str(words.get("unit") or ""), value=value)
+
+
+def _plain_name(name: str) -> str:
+    return _SEPARATOR.sub(" ", name).strip().casefold()
 
 
 def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallText:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from runs.interrupts import action_at_deadline, remaining_escalation_levels
-from runs.models import Fact, FactCheck, FactKind, Interrupt, Queue
+from runs.models import Decision, Fact, FactCheck, FactKind, Interrupt, Queue
 from runs.states import (
     DecisionStatus,
     HoldKind,
@@ -30,6 +28,23 @@ VERDICT_DONE: dict[str, str] = {
     Verdict.DECLINE: "declined to answer",
     "": "gave no answer",
 }
+
+
+def done_label(decision: Decision, kind: str) -> str:
+    """Return what a decision did, in the past tense. ``kind`` is that of its request."""
+    if kind == Kind.TIMER and not decision.verdict:
+        return "reached its time"
+    return VERDICT_DONE.get(decision.verdict, "answered")
+
+
+def decider_label(decision: Decision, kind: str) -> str:
+    """Return the name of the person who decided, or what decided instead: "a signal", "its timer"."""
+    if decision.by is not None:
+        return str(decision.by.get_full_name() or decision.by.get_username())
+    if decision.signal_id is not None:
+        return "a signal"
+    return "its timer" if kind == Kind.TIMER else "the policy’s default"
+
 
 #: Decision status -> label and tone.
 DECISION_LABELS: dict[str, tuple[str, str]] = {
@@ -120,11 +135,7 @@ def deadline_outcome_short(interrupt: Interrupt) -> str:
 
 def deadline_outcome(interrupt: Interrupt) -> str:
     """Return what happens at the deadline, as a sentence."""
-    return (
-        _TIMER_LABEL
-        if interrupt.kind == Kind.TIMER
-        else _last_label(action_at_deadline(interrupt), interrupt.on_expiry)
-    )
+    return _TIMER_LABEL if interrupt.kind == Kind.TIMER else _last_label(action_at_deadline(interrupt), interrupt)
 
 
 _TIMER_LABEL = "The timer has elapsed: the run continues."
@@ -132,28 +143,35 @@ _TIMER_LABEL = "The timer has elapsed: the run continues."
 
 def escalation_levels(interrupt: Interrupt) -> list[EscalationLevel]:
     """Return the current queue, the queues of later escalations and what happens at the last deadline."""
-    levels = [EscalationLevel(words=queue_name(interrupt.queue), until=interrupt.deadline, is_now=True)]
+    now = queue_name(interrupt.queue)
+    if interrupt.queue is None:
+        now = "Waits for its time" if interrupt.kind == Kind.TIMER else "Waits for the signal"
+    levels = [EscalationLevel(words=now, until=interrupt.deadline, is_now=True)]
     rule = action_at_deadline(interrupt)
     until = interrupt.deadline
     for step in remaining_escalation_levels(interrupt):
         until += step.wait
         levels.append(EscalationLevel(words=queue_title(step.queue), until=until))
         rule = interrupt.policy.then
-    last = _TIMER_LABEL if interrupt.kind == Kind.TIMER else _last_label(rule, interrupt.on_expiry)
+    last = _TIMER_LABEL if interrupt.kind == Kind.TIMER else _last_label(rule, interrupt)
     return [*levels, EscalationLevel(words=last)]
 
 
-def _last_label(rule: str, on_expiry: Mapping[str, Any]) -> str:
+def _last_label(rule: str, interrupt: Interrupt) -> str:
+    without = (
+        "Without the signal" if interrupt.kind == Kind.EVENT and interrupt.queue_id is None else "Without an answer"
+    )
+    no_call = " The call is not made." if interrupt.kind == Kind.APPROVAL else ""
     if rule == OnExpiry.CANCEL:
-        return "Without an answer the run ends as expired. The call is not made."
+        return f"{without} the run ends as expired.{no_call}"
     if rule == OnExpiry.FAIL:
-        return "Without an answer the run ends as failed. The call is not made."
+        return f"{without} the run ends as failed.{no_call}"
     if rule == OnExpiry.RESUME:
-        return "Without an answer the agent continues and knows that the request expired."
+        return f"{without} the agent continues and knows that the request expired."
     if rule == OnExpiry.ESCALATE:
-        return "Without an answer the request is escalated to the next queue."
-    verdict = VERDICT_DONE.get(str(on_expiry.get("verdict")), "answered")
-    return f"Without an answer it counts as {verdict}, by the policy’s default."
+        return f"{without} the request is escalated to the next queue."
+    verdict = VERDICT_DONE.get(str(interrupt.on_expiry.get("verdict")), "answered")
+    return f"{without} it counts as {verdict}, by the policy’s default."
 
 
 def queue_name(queue: Queue | None) -> str:

@@ -15,6 +15,7 @@ from hashlib import sha256
 from django.contrib.auth.models import AbstractUser
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
+from django.utils.text import capfirst
 from django.views.decorators.http import require_safe
 
 from ledger import clock
@@ -32,7 +33,6 @@ from runs.states import InterruptStatus
 RENDERED_AFTER = 15  # seconds: relative times advance, and changes without an event become visible
 _STATE_TAG = re.compile(r"([a-z]{1,10})\.([0-9]{1,9})\.([0-9]{1,18})\.([0-9]{1,5})\.([0-9]{1,5})([a-z]?[0-9a-f]{0,8})")
 _OVERDUE = "overdue"
-_ESCALATED = "escalated"
 
 
 def answer_list(request: PageRequest, asked: ListRequest, *, now: datetime) -> HttpResponse:
@@ -53,7 +53,7 @@ def request_state(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Return a notice on what changed since the page was rendered; 304 while the browser has the current state."""
     interrupt = permissions.visible_interrupt(request.user, interrupt_id)
     if interrupt is None:
-        return _escalated_away(request, interrupt_id)
+        raise Http404
     now = clock.now()
     state = request_state_tag(interrupt, now=now)
     if _had(request) == state:
@@ -66,19 +66,6 @@ def request_state(request: PageRequest, interrupt_id: str) -> HttpResponse:
 def _had(request: PageRequest) -> str:
     """Return the ETag that the browser has; that of a compressed response is marked as weak."""
     return request.headers.get("If-None-Match", "").removeprefix("W/").strip('"')
-
-
-def _escalated_away(request: PageRequest, interrupt_id: str) -> HttpResponse:
-    """Tell those who could see the request until its escalation; for everybody else it is a 404."""
-    interrupt = permissions.find_escalated_interrupt(request.user, interrupt_id)
-    if interrupt is None:
-        raise Http404
-    if _had(request) == _ESCALATED:
-        return _answer(HttpResponse(status=304), _ESCALATED)
-    words = "The request was escalated to another queue, and you cannot see it any more. Your input stays on this page."
-    moved = Moved(strong="No answer in time.", words=words, is_inert=True)
-    context = {"moved": moved, "interrupt": interrupt, "now": clock.now()}
-    return _answer(render(request, "interrupt/_status_notice.html", context), _ESCALATED)
 
 
 def request_state_tag(interrupt: Interrupt, *, now: datetime) -> str:
@@ -138,6 +125,9 @@ def _moved(interrupt: Interrupt, seen: str, *, reader: AbstractUser, now: dateti
         return Moved(strong="The deadline has passed.", words=code_labels.deadline_outcome(interrupt), is_inert=True)
     if interrupt.level > level:
         words = f"The request was escalated to {code_labels.queue_name(interrupt.queue)} with a new deadline."
+        if permissions.why_not_decide(reader, interrupt) is not None:
+            words += " You can read it, but not decide it. Your input stays on this page."
+            return Moved(strong="No answer in time.", words=words, is_inert=True)
         return Moved(strong="No answer in time.", words=words, is_inert=False, reads_again=True)
     holds = _claimer(interrupt, now=now)
     if holds not in (0, reader.pk) and holds != holder and interrupt.claimed_by is not None:
@@ -177,9 +167,9 @@ def _closed(interrupt: Interrupt) -> Moved:
         strong = f"This was {code_labels.closed_label(interrupt)[0]}."
         words = "It cannot be decided any more. Your input is kept."
         return Moved(strong=strong, words=words, is_inert=True, is_closed=True, at=interrupt.closed_at)
-    who = "The policy’s default" if winner.by is None else _name(winner.by)
+    who = capfirst(code_labels.decider_label(winner, interrupt.kind))
     return Moved(
-        strong=f"{who} {code_labels.VERDICT_DONE.get(winner.verdict, 'answered')}.",
+        strong=f"{who} {code_labels.done_label(winner, interrupt.kind)}.",
         words="The request is closed. Your input is kept.",
         is_inert=True,
         is_closed=True,

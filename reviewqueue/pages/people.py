@@ -71,7 +71,7 @@ def add_person(request: PageRequest) -> HttpResponse:
 @require_POST
 @not_found_if_invisible
 def change_person(request: PageRequest, move: str) -> HttpResponse:
-    """Disable or enable a person, remove a role, or send a password link."""
+    """Disable or enable a person, remove a role, end sessions, reset the second factor, or send a password link."""
     address, group = request.POST.get("person", "")[:150].replace("\0", ""), request.POST.get("group", "")
     moves: dict[str, tuple[Callable[[], object], str]] = {
         "disable": (lambda: accounts.set_active(request.user, address, active=False), "is disabled"),
@@ -79,6 +79,11 @@ def change_person(request: PageRequest, move: str) -> HttpResponse:
         "remove-role": (
             lambda: accounts.remove_role(request.user, address, group_pk=int(group)),
             "",
+        ),
+        "end-sessions": (lambda: accounts.end_sessions(request.user, address), "is signed out everywhere"),
+        "reset-second-factor": (
+            lambda: accounts.reset_second_factors(request.user, address),
+            "has no second factor now and is signed out everywhere",
         ),
         "password-link": (lambda: accounts.send_password_link(request.user, address), "gets a link by mail"),
     }

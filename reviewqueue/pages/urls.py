@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviewqueue.pages import agents, dead_letters, expired, live_updates, notifications, people, read_views
+from reviewqueue.pages import (
+    agent_detail,
+    agents,
+    audit_log,
+    dead_letters,
+    expired,
+    live_updates,
+    notifications,
+    outcomes,
+    people,
+    queues,
+    read_views,
+)
 from reviewqueue.pages.inbox import bulk_decisions
 from reviewqueue.pages.insights import insights_views
 from reviewqueue.pages.interrupt import action_views, decision_views, value_browser
@@ -44,8 +56,21 @@ urlpatterns = [
     path("people", people.people, name="people"),
     path("people/add", people.add_person, name="add-person"),
     path("people/<slug:move>", people.change_person, name="change-person"),
+    path("outcomes", outcomes.outcomes, name="outcomes"),
+    path("outcomes/effects/<slug:effect_id>", outcomes.resolve, name="resolve-outcome"),
+    path("outcomes/holds/<slug:run_id>", outcomes.lift, name="lift-hold"),
+    path("queues", queues.queues, name="queues"),
+    path("queues/add", queues.add_queue, name="add-queue"),
+    path("queues/<slug:slug>/<slug:verb>", queues.change_queue, name="change-queue"),
+    path("policies/edit", queues.edit_policy, name="edit-policy"),
+    path("audit", audit_log.audit_page, name="audit-log"),
+    path("audit.csv", audit_log.audit_csv, name="audit-csv"),
+    path("audit.json", audit_log.audit_json, name="audit-json"),
     path("agents", agents.agents, name="agents"),
+    path("agents/add", agent_detail.add_agent, name="add-agent"),
+    path("agents/<slug:slug>", agent_detail.agent, name="agent"),
     path("agents/<slug:slug>/<slug:move>", agents.use_kill_switch, name="kill-switch"),
+    path("agents/<slug:slug>/<slug:subject>/<slug:verb>", agent_detail.change, name="change-agent"),
     path("runs", read_views.runs, name="runs"),
     path("runs/<slug:run_id>", read_views.run, name="run"),
     path("runs/<slug:run_id>/result", value_browser.of_result, name="run-result"),

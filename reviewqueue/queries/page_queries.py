@@ -71,6 +71,7 @@ class RequestPage:
     halt: Halt | None
     is_lead: bool
     is_stuck: bool
+    escalations: list[Event]
 
     @property
     def is_open(self) -> bool:
@@ -94,7 +95,7 @@ def get_request_page(person: AbstractUser, interrupt_id: str, *, now: datetime) 
     run = interrupt.run
     facts = Fact.objects.filter(checkpoint=interrupt.checkpoint_id).filter(Q(interrupt=None) | Q(interrupt=interrupt))
     events = Event.objects.filter(run=run).order_by("-seq")[:REQUEST_EVENTS]
-    waits = permissions.visible_interrupts(person).filter(run=run).select_related("queue")
+    waits = permissions.visible_interrupts_of_run(person, run).select_related("queue")
     votes = tally_votes(interrupt)
     return RequestPage(
         interrupt=interrupt,
@@ -116,7 +117,13 @@ def get_request_page(person: AbstractUser, interrupt_id: str, *, now: datetime) 
         held_by_other=permissions.is_claimed_by_other_reviewer(interrupt, person, now=now),
         is_stuck=Interrupt.objects.filter(permissions.is_stuck(), pk=interrupt.pk).exists(),
         is_lead=permissions.is_lead_of(person, interrupt.queue),
+        escalations=_escalations(interrupt) if interrupt.level else [],
     )
+
+
+def _escalations(interrupt: Interrupt) -> list[Event]:
+    events = Event.objects.filter(run=interrupt.run_id, type="interrupt.escalated").order_by("seq")
+    return [event for event in events if event.refs.get("interrupt") == interrupt.public_id]
 
 
 def _second_vote(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
@@ -172,7 +179,8 @@ def get_receipt_page(person: AbstractUser, decision_id: str) -> ReceiptPage:
 
 
 def _may_read(person: AbstractUser, decision: Decision) -> bool:
-    if not permissions.visible_interrupts(person).filter(pk=decision.interrupt_id).exists():
+    interrupt_id = Interrupt.objects.values_list("public_id", flat=True).get(pk=decision.interrupt_id)
+    if permissions.visible_interrupt(person, interrupt_id) is None:
         return False
     public_statuses = {
         DecisionStatus.ACCEPTED,
@@ -266,12 +274,12 @@ class RunPositions:
 
 def get_run_page(person: AbstractUser, run_id: str, places: RunPositions = RunPositions()) -> RunDetails:
     """Return the page data of one run. Raises ``NotFound``."""
-    runs = permissions.visible_runs(person).select_related("agent__owner", "initiator", "parent__agent", "progress")
-    run = runs.filter(public_id=run_id).first()
+    runs = permissions.visible_run(person, run_id)
+    run = runs.select_related("agent__owner", "initiator", "parent__agent", "progress").first()
     if run is None:
         raise NotFound
     waits = Interrupt.objects.filter(run=run).select_related("queue", "policy__escalate_to", "claimed_by", "agent")
-    seen = permissions.visible_interrupts(person).filter(run=run).values("pk")
+    seen = permissions.visible_interrupts_of_run(person, run).values("pk")
     events = list(_before(Event.objects.filter(run=run), places.events, by="seq")[: EVENTS + 1])
     effects = effect_queries.list_newest_effects(run.public_id, limit=EFFECTS + 1, before=_place(places.effects))
     asked = _before(waits.filter(pk__in=seen).defer("message", "evidence", "proposal", "as_proposed"), places.waits)
@@ -313,7 +321,7 @@ def _place(text: str) -> int | None:
 
 def get_effect(person: AbstractUser, run_id: str, effect_id: str) -> Effect:
     """Return an effect of a run that the person may see. Raises ``NotFound``."""
-    seen = permissions.visible_runs(person).filter(public_id=run_id).exists()
+    seen = permissions.visible_run(person, run_id).exists()
     found = Effect.objects.filter(scope=run_id, public_id=effect_id).first() if seen else None
     if found is None:
         raise NotFound
@@ -322,7 +330,7 @@ def get_effect(person: AbstractUser, run_id: str, effect_id: str) -> Effect:
 
 def get_outcome(person: AbstractUser, run_id: str) -> Outcome:
     """Return the last outcome of a run. Raises ``NotFound``."""
-    runs = permissions.visible_runs(person).filter(public_id=run_id)
+    runs = permissions.visible_run(person, run_id)
     found = Outcome.objects.filter(run__in=runs.values("pk")).order_by("-epoch").first()
     if found is None:
         raise NotFound

@@ -45,6 +45,7 @@ LINES_IN_ONE_BLOCK = 120
 BYTES_SHOWN = 96 * 1024  # of HTML; the rest is on a page of its own
 MAX_MARKDOWN_LENGTH = 20_000  # the parser's worst texts of this length take well under a second
 _MAX_NESTING = 20  # the parser silently drops deeper nesting, so such a text is shown as written
+_LONG_NUMBER = 13  # characters that fit on one line everywhere
 _TINY_REST = 5  # lines, and a tenth of the characters: folding so little would save nothing
 
 _TAGS = {
@@ -64,7 +65,13 @@ _TAGS = {
     "s": "s",
 }
 ALLOWED_TAGS = {*_TAGS.values(), "pre", "code", "br", "hr", "details", "summary", "data", "span"}
-ALLOWED_ATTRIBUTES = {"ol": {"start"}, "span": {"title"}, "data": {"value"}}
+# Every block has the direction of its own first letter.
+_BLOCKS = {"p", "ul", "ol", "li", "blockquote", "th", "td", "pre"}
+ALLOWED_ATTRIBUTES = {tag: {"dir"} for tag in _BLOCKS} | {
+    "ol": {"dir", "start"},
+    "span": {"title"},
+    "data": {"value"},
+}
 ALLOWED_CLASSES = {
     "span": {"render_exact", "calm", "address"},
     "p": {"plain"},
@@ -117,8 +124,10 @@ def group_digits(value: int | Decimal | str) -> SafeString:
     sign, whole, rest = found.groups()
     groups = [whole[max(0, end - 3) : end] for end in range(len(whole), 0, -3)][::-1]
     groups[0], groups[-1] = sign + groups[0], groups[-1] + rest
-    spans = "".join(f"<span>{group}</span>" for group in groups)
-    return mark_safe(f'<data class="num" value="{text}">{spans}</data>')  # noqa: S308  digits, a sign, a point
+    spans = [f"<span>{group}</span>" for group in groups]
+    if len(text) > _LONG_NUMBER:  # where a line has no room for all of it, it breaks between groups
+        return mark_safe(f'<data class="num long" value="{text}">{"<wbr>".join(spans)}</data>')  # noqa: S308  as below
+    return mark_safe(f'<data class="num" value="{text}">{"".join(spans)}</data>')  # noqa: S308  digits, a sign, a point
 
 
 def fold_html(rest: str, *, lines: int, characters: int) -> str:
@@ -148,13 +157,13 @@ def _as_written(text: str) -> tuple[str, bool]:
     """Return the text without Markdown, its first part open and the rest folded, and whether it is complete."""
     cut = find_cut(text, lines=LINES_SHOWN, characters=CHARACTERS_SHOWN)
     head, tail = text[:cut], text[cut:]
-    shown = f'<p class="plain">{render_visible(head, inside=True)}</p>'
+    shown = f'<p class="plain" dir="auto">{render_visible(head, inside=True)}</p>'
     if not tail:
         return shown, True
     rest, end = render_within(tail, BYTES_SHOWN - len(shown))
     html = shown
     if end:
-        html += fold_html(f'<p class="plain">{rest}</p>', lines=tail.count("\n", 0, end) + 1, characters=end)
+        html += fold_html(f'<p class="plain" dir="auto">{rest}</p>', lines=tail.count("\n", 0, end) + 1, characters=end)
     if end < len(tail):
         html += f"<p>Showing 1 to {cut + end:,} of {len(text):,} characters.</p>"
     return html, end == len(tail)
@@ -205,11 +214,11 @@ def _html(tokens: Sequence[Token]) -> str:
         if token.type == "inline":
             pieces.append(_inline(token.children or []))
         elif token.type in ("fence", "code_block"):
-            pieces.append(f"<pre>{render_visible(token.content, inside=True)}</pre>")
+            pieces.append(f'<pre dir="auto">{render_visible(token.content, inside=True)}</pre>')
         elif token.type == "hr":
             pieces.append("<hr>")
         elif name == "heading":
-            pieces.append("<p><strong>" if edge == "open" else "</strong></p>")
+            pieces.append('<p dir="auto"><strong>' if edge == "open" else "</strong></p>")
         elif name in _TAGS and not token.hidden:
             pieces.append(_tag(token, _TAGS[name]))
         elif token.hidden and edge == "close":
@@ -246,4 +255,6 @@ def _tag(token: Token, tag: str) -> str:
     if token.nesting < 0:
         return f"</{tag}>"
     start = token.attrGet("start")
-    return f'<{tag} start="{escape(start)}">' if tag == "ol" and start is not None else f"<{tag}>"
+    direction = ' dir="auto"' if tag in _BLOCKS else ""
+    number = f' start="{escape(start)}"' if tag == "ol" and start is not None else ""
+    return f"<{tag}{direction}{number}>"

@@ -37,6 +37,7 @@ BULK_BYTES = 16 * 1024
 MAX_TEXT_BYTES = 24 * 1024
 
 WIDE_TEXT = 40
+_LONG_TEXT = 16  # characters that fit into one column of a call: an IBAN or an address gets two
 TEXT_LINES_SHOWN = 12
 TEXT_CHARACTERS_SHOWN = 1_200
 ENTRIES_SHOWN = 20
@@ -167,6 +168,11 @@ def is_wide(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) > WIDE_TEXT or "\n" in value
     return isinstance(value, Mapping | list | tuple) and bool(value)
+
+
+def _is_long(value: Any) -> bool:
+    """Return whether a value on one line is too long for one column of a call or a table."""
+    return isinstance(value, str) and _LONG_TEXT < len(value) <= WIDE_TEXT and "\n" not in value
 
 
 def size_label(value: Any) -> str:
@@ -311,7 +317,8 @@ class _Drawing:
             else:
                 beside = f' <span class="faint">{unit}</span>' if unit else ""
                 cell = f"<dd>{inner}{beside}</dd>"
-            wide = ' class="all"' if is_wide(value) else ""
+            shown = f"{value} {argument.unit}".strip() if is_amount(value) else value
+            wide = ' class="all"' if is_wide(shown) else ' class="long"' if _is_long(shown) else ""
             rows.append(f"<div{wide}><dt>{self.name(argument.name, budget)}{label}</dt>{cell}</div>")
         if not arguments:
             rows.append('<div class="all"><dt>no arguments</dt><dd class="soft">The call has a name only.</dd></div>')
@@ -335,7 +342,7 @@ class _Drawing:
         if not text:
             return '<span class="value word">empty text</span>'
         cut = find_cut(text[:_SEARCHED_FOR_LINES], lines=TEXT_LINES_SHOWN, characters=TEXT_CHARACTERS_SHOWN)
-        block = " text" if "\n" in text or len(text) > 2 * WIDE_TEXT else ""
+        block = " text" if "\n" in text or len(text) > 2 * WIDE_TEXT else " long" if _is_long(text) else ""
         if cut == len(text):
             shown = render_exact(text)
             # The element adds the quotation marks, so that copied text stays exact.

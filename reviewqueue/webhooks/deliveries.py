@@ -30,6 +30,7 @@ from reviewqueue.webhooks.models import (
     WebhookEndpoint,
     WebhookSecret,
 )
+from runs.configuration_history import Subject, record_administration
 from runs.errors import NotReady
 from runs.models import Agent, Continuation
 from runs.states import ContinuationStatus
@@ -312,6 +313,11 @@ def resend_message(*, agent: Agent | None, delivery_id: str, by: str) -> Deliver
     _move(delivery, "order again", **fresh)
     endpoints.update(disabled_at=None, rest_until=None)
     log.info("%s is sent again by order of %s", delivery.public_id, by)
+    if by.startswith("person:"):
+        endpoint = delivery.endpoint
+        subject = Subject(kind="message", pk=delivery.pk, name=delivery.public_id, agent=endpoint.agent)
+        state = {"webhook": endpoint.public_id, "type": delivery.type}
+        record_administration(subject, actor=by, action="sent again", before=None, after=state)
     return delivery
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 from django.db.models import Q, QuerySet
 
 from ledger import clock
+from ledger.actors import agent_actor
 from ledger.errors import KeyReused, NotFound, PayloadInvalid
 from ledger.public_ids import new_id
 from ledger.transactions import assert_no_transaction, use_case
@@ -20,6 +22,7 @@ from reviewqueue.webhooks import signing
 from reviewqueue.webhooks.deliveries import void_deliveries
 from reviewqueue.webhooks.event_types import TYPES
 from reviewqueue.webhooks.models import WebhookEndpoint, WebhookSecret
+from runs.configuration_history import CREATED, REMOVED, Subject, record_administration
 from runs.errors import RateLimited
 from runs.models import Agent
 
@@ -55,11 +58,11 @@ def endpoints_of(agent: Agent) -> QuerySet[WebhookEndpoint]:
     return WebhookEndpoint.objects.filter(agent=agent, deleted_at=None)
 
 
-def register_endpoint(*, agent: Agent, request: EndpointRequest) -> RegisteredEndpoint:
+def register_endpoint(*, agent: Agent, request: EndpointRequest, actor: str = "") -> RegisteredEndpoint:
     """Register an endpoint, or return the one that the same key registered before, without its secret.
 
     Raises ``PayloadInvalid`` for a refused URL, an unknown event type, or too many endpoints; ``KeyReused`` if the key
-    belongs to another request.
+    belongs to another request. ``actor``: by default the agent itself.
     """
     assert_no_transaction()
     known = _known(agent, request)
@@ -67,11 +70,11 @@ def register_endpoint(*, agent: Agent, request: EndpointRequest) -> RegisteredEn
         return known
     _check_events(request.events)
     _check_address(request.url)
-    return _insert(agent=agent, request=request)
+    return _insert(agent=agent, request=request, actor=actor or agent_actor(agent.slug))
 
 
 @use_case
-def _insert(*, agent: Agent, request: EndpointRequest) -> RegisteredEndpoint:
+def _insert(*, agent: Agent, request: EndpointRequest, actor: str) -> RegisteredEndpoint:
     # One registration at a time per agent: two at once could both take the last place.
     Agent.objects.select_for_update(of=("self",), no_key=True).get(pk=agent.pk)
     known = _known(agent, request)
@@ -90,6 +93,7 @@ def _insert(*, agent: Agent, request: EndpointRequest) -> RegisteredEndpoint:
         description=request.description,
         created_at=now,
     )
+    _record(endpoint, actor=actor, action=CREATED)
     return RegisteredEndpoint(endpoint=endpoint, secret=_add_secret(endpoint, now=now), created=True)
 
 
@@ -118,16 +122,17 @@ def _check_address(url: str) -> None:
 
 
 @use_case
-def delete_endpoint(*, agent: Agent, endpoint_id: str) -> None:
+def delete_endpoint(*, agent: Agent, endpoint_id: str, actor: str = "") -> None:
     """Delete an endpoint: it gets no more messages, and due ones become void. The log of deliveries remains."""
     endpoint = _lock(agent, endpoint_id)
     now = clock.now()
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(deleted_at=now)
     void_deliveries(endpoint, now=now)
+    _record(endpoint, actor=actor or agent_actor(agent.slug), action=REMOVED)
 
 
 @use_case
-def rotate_secret(*, agent: Agent, endpoint_id: str) -> RegisteredEndpoint:
+def rotate_secret(*, agent: Agent, endpoint_id: str, actor: str = "") -> RegisteredEndpoint:
     """Create a new signing secret. Earlier secrets sign beside it for a day.
 
     Raises ``RateLimited`` while five secrets are valid: an older one, which a receiver may use, is never ended early.
@@ -137,12 +142,28 @@ def rotate_secret(*, agent: Agent, endpoint_id: str) -> RegisteredEndpoint:
     if live_secrets(endpoint, now=now).count() >= MAX_SECRETS:
         raise RateLimited(f"This endpoint has {MAX_SECRETS} valid secrets already; one of them ends within a day.")
     WebhookSecret.objects.filter(endpoint=endpoint, ends_at=None).update(ends_at=now + OVERLAP)
+    _record(endpoint, actor=actor or agent_actor(agent.slug), action="secret rotated")
     return RegisteredEndpoint(endpoint=endpoint, secret=_add_secret(endpoint, now=now), created=False)
 
 
 def live_secrets(endpoint: WebhookEndpoint, *, now: datetime) -> QuerySet[WebhookSecret]:
     """Return the secrets that sign at ``now``, newest first."""
     return WebhookSecret.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), endpoint=endpoint).order_by("-id")
+
+
+def _record(endpoint: WebhookEndpoint, *, actor: str, action: str) -> None:
+    subject = Subject(kind="webhook", pk=endpoint.pk, name=endpoint.public_id, agent=endpoint.agent)
+    state = {"url": masked_url(endpoint.url), "events": list(endpoint.events), "description": endpoint.description}
+    before = None if action in (CREATED, REMOVED) else state
+    record_administration(subject, actor=actor, action=action, before=before, after=state)
+
+
+def masked_url(url: str) -> str:
+    """Return the origin of a URL for the audit log. Its path and query can contain a secret of the receiver."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    has_more = parts.path.strip("/") or parts.query or "@" in parts.netloc
+    return f"{parts.scheme}://{host}/***" if has_more else f"{parts.scheme}://{host}"
 
 
 def _add_secret(endpoint: WebhookEndpoint, *, now: datetime) -> str:

@@ -16,6 +16,10 @@ from email.utils import parsedate_to_datetime
 
 import httpcore
 
+from ledger import clock
+from ledger.datetimes import format_datetime
+from ledger.exact_json import dumps
+from ledger.public_ids import new_id
 from ledger.transactions import assert_no_transaction
 from reviewqueue.outbound import address_policy, http_client
 from reviewqueue.webhooks import signing
@@ -30,8 +34,12 @@ from reviewqueue.webhooks.deliveries import (
     due_messages,
     postpone_message,
 )
+from reviewqueue.webhooks.endpoints import live_secrets
+from reviewqueue.webhooks.models import WebhookEndpoint
 
 log = logging.getLogger(__name__)
+
+TEST_TYPE = "webhook.test"
 
 CALL_SECONDS = 10.0
 MAX_CONCURRENT_CALLS = 16
@@ -91,6 +99,25 @@ def make_call(letter: StartedAttempt) -> AttemptResult:
         )
     except Exception as error:  # noqa: BLE001  after any fault the attempt must be closed
         return AttemptResult(trouble=f"The call failed ({type(error).__name__}).")
+
+
+def send_test_message(endpoint: WebhookEndpoint) -> AttemptResult:
+    """Send one signed message of the type ``webhook.test``, which is not stored. Faults are returned, never raised."""
+    now = clock.now()
+    body = {"type": TEST_TYPE, "timestamp": format_datetime(now), "data": {"webhook": endpoint.public_id}}
+    sealed = list(live_secrets(endpoint, now=now).values_list("sealed", flat=True))
+    return make_call(
+        StartedAttempt(
+            endpoint_pk=endpoint.pk,
+            delivery_pk=0,
+            attempt=1,
+            message_id=new_id("msg"),
+            url=endpoint.url,
+            body=dumps(body),
+            sealed=sealed,
+            began_at=now,
+        )
+    )
 
 
 def _carry(letter: StartedAttempt) -> AttemptResult:

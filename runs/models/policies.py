@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group
 from django.db import models
 
 from runs.models.agents import Agent
-from runs.states import OnExpiry, OnReject, Risk
+from runs.states import OnExpiry, OnReject, Risk, SecondFactor
 
 
 class Queue(models.Model):
@@ -60,6 +60,12 @@ class Policy(models.Model):
     on_reject = models.CharField(max_length=6, choices=OnReject.choices, default=OnReject.RESUME)
     require_reason = models.BooleanField(
         default=False, help_text="whether a rejection, or declining to answer, needs a reason"
+    )
+    second_factor = models.CharField(
+        max_length=9,
+        choices=SecondFactor.choices,
+        default=SecondFactor.NEVER,
+        help_text="which decisions need a second factor of their own",
     )
     self_review = models.BooleanField(default=False, help_text="whether the run's initiator can decide")
     quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people must approve the same call")

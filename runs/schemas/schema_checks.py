@@ -129,8 +129,10 @@ def _unknown(word: str) -> str:
 
 def _unknown_format(name: str) -> str:
     near = difflib.get_close_matches(name[:50], keywords.FORMATS, n=1)
-    known = f"do you mean `{near[0]}`?" if near else f"known are {', '.join(sorted(keywords.FORMATS))}"
-    return f"is not a supported format; {known}"
+    if near:
+        return f"is not a supported format; do you mean `{near[0]}`?"
+    known = ", ".join(sorted(keywords.FORMATS))
+    return f"is not a supported format; leave it out, or use `pattern`; known are {known}"
 
 
 def _patterns(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,13 +1,15 @@
-"""Translation of older keywords of JSON Schema to 2020-12, where it is exact.
+"""Translation of older keywords and of number formats to JSON Schema 2020-12, where it is exact.
 
 Agent SDKs and tool servers still send draft-07: `definitions`, tuples under `items`, `dependencies`, and `enumNames` from
-form libraries. The stored schema stays as it was sent; it is translated whenever it is used.
+form libraries. Tools that are generated from OpenAPI documents or typed code have number formats such as `int32`. The stored
+schema stays as it was sent; it is translated whenever it is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +25,13 @@ _OLDER = {
     "http://json-schema.org/draft-07/schema": DRAFT_07,
     "https://json-schema.org/draft-07/schema": DRAFT_07,
     "https://json-schema.org/draft/2019-09/schema": "2019-09",
+}
+#: Number formats of OpenAPI (https://spec.openapis.org/registry/format/) as limits of a number.
+_NUMBER_FORMATS: dict[str, dict[str, int]] = {
+    **{f"int{bits}": {"minimum": -(2 ** (bits - 1)), "maximum": 2 ** (bits - 1) - 1} for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": {"minimum": 0, "maximum": 2**bits - 1} for bits in (8, 16, 32, 64)},
+    "float": {},
+    "double": {},
 }
 _TRANSLATED = frozenset({"definitions", "dependencies", "additionalItems", "enumNames"})
 #: Keywords that an older dialect ignores, although 2020-12 enforces them.
@@ -73,7 +82,25 @@ def translation_of(schema: Any) -> Translation:
 
 
 def _is_older(schema: Any) -> bool:
-    return isinstance(schema, dict) and bool(_TRANSLATED & schema.keys() or isinstance(schema.get("items"), list))
+    return isinstance(schema, dict) and bool(
+        _TRANSLATED & schema.keys() or isinstance(schema.get("items"), list) or _has_number_format(schema)
+    )
+
+
+def _has_number_format(schema: dict[str, Any]) -> bool:
+    return isinstance(schema.get("format"), str) and schema["format"] in _NUMBER_FORMATS
+
+
+def _limit(schema: dict[str, Any], limits: dict[str, int]) -> None:
+    """Add the limits of a number format to a schema; its own stay where they are stricter."""
+    for keyword, stricter in (("minimum", max), ("maximum", min)):
+        given = schema.get(keyword, limits.get(keyword))
+        if keyword in limits and isinstance(given, int | Decimal):  # the meta-schema refuses what is no number
+            schema[keyword] = stricter(given, limits[keyword])
+    if limits and schema.get("type") == "number":
+        schema["type"] = "integer"
+    elif limits and schema.get("type") != "integer" and isinstance(schema.get("allOf", []), list):
+        schema["allOf"] = [*schema.get("allOf", []), {"multipleOf": 1}]
 
 
 def _has(schema: dict[str, Any], keyword: str, name: str) -> bool:
@@ -109,14 +136,16 @@ class _Translator:
                 special[keyword](value)
             elif keyword == "$schema" and not old and self.dialect:
                 translated[keyword] = keywords.DIALECT
-            elif keyword == "enum" and "enumNames" in schema:
-                continue
+            elif (keyword == "enum" and "enumNames" in schema) or (keyword == "format" and _has_number_format(schema)):
+                continue  # translated below, or with `enumNames`
             else:
                 inner = self.inner(keyword, value, join_pointer(old, keyword), join_pointer(new, keyword))
                 known = translated.get(keyword)
                 translated[keyword] = (
                     {**known, **inner} if isinstance(known, dict) and isinstance(inner, dict) else inner
                 )
+        if _has_number_format(schema):
+            _limit(translated, _NUMBER_FORMATS[schema["format"]])
         if isinstance(schema.get("$ref"), str):
             self.references.append((translated, schema["$ref"]))
         return translated

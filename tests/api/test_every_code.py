@@ -317,6 +317,12 @@ def schema_unsupported(worker: Caller) -> Reply:
     return worker.post("asks", the_wait(input_schema={"type": "strnig"}))
 
 
+def second_factor_required(worker: Caller) -> Reply:
+    builders.change_policies(second_factor="always")
+    interrupt, _ = a_waiting_interrupt(worker)
+    return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER)
+
+
 def self_review(worker: Caller) -> Reply:
     ana = a_reviewer_client()
     asked = worker.post("asks", the_wait(initiator="ana@example.org"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ledger import clock
 from reviewqueue.permissions import OPERATORS
-from runs.models import Decision, Run
+from runs.models import Decision, Interrupt, Run
+from runs.use_cases import expire
 from tests import builders
 from tests.api.calls import (
     a_reviewer_client,
@@ -197,3 +199,24 @@ def test_a_reviewer_cannot_decide_what_another_reviewer_has_claimed(worker, ana)
     assert bob.get(f"interrupts/{interrupt}")["may_decide"] is True
     bob.post(f"interrupts/{interrupt}/release")
     assert ana.get(f"interrupts/{interrupt}")["may_decide"] is True
+
+
+def test_after_an_escalation_the_first_queue_reads_the_request_and_cannot_decide_it(worker, ana):
+    builders.a_policy("approval.action", escalate_to=builders.a_queue("directors"), on_expiry="escalate")
+    interrupt_id, _ = a_waiting_interrupt(worker, the_approval() | {"on_expiry": {"do": "escalate"}})
+    interrupt = Interrupt.objects.get(public_id=interrupt_id)
+    builders.move_deadline(interrupt, clock.now())
+    assert expire.expire_due_interrupts(limit=9) == 1
+    shown = ana.get(f"interrupts/{interrupt_id}")
+    assert (shown.status, shown["queue"], shown["may_decide"]) == (200, "directors", False)
+    run_id = interrupt.run.public_id
+    for address in (f"interrupts/{interrupt_id}/comments", f"runs/{run_id}", f"runs/{run_id}/effects"):
+        assert ana.get(address).status == 200, address
+    assert [it["id"] for it in ana.get(f"runs/{run_id}/interrupts")["interrupts"]] == [interrupt_id]
+    assert ana.get("interrupts")["interrupts"] == []
+    answer = {"verdict": "approve", "state_version": shown["state_version"]}
+    refused = ana.post(f"interrupts/{interrupt_id}/decisions", answer)
+    assert (refused.status, refused["code"]) == (403, "not_permitted")
+    zoe = a_reviewer_client(builders.a_reviewer("zoe@example.org", "sales"))
+    for address in (f"interrupts/{interrupt_id}", f"runs/{run_id}"):
+        assert zoe.get(address).status == 404, address

@@ -10,19 +10,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from ledger import clock
 from ledger.models import Effect
 from reviewqueue.models import MessageStatus, NotificationMessage
+from reviewqueue.operations.queue_administration import state_token
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.external_signals import SignalRequest, receive_signal
-from runs.models import Agent, Decision, Event, Interrupt, Run, Signal
+from runs.holds import open_hold
+from runs.locks import locked_runs
+from runs.models import Agent, Decision, Event, Interrupt, Queue, Run, Signal
+from runs.run_status import save_status
+from runs.states import HoldKind
 from runs.use_cases.complete_run import fail_run
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
+from tests.runs.leased_run_builders import a_leased_run, begin, let_go, report
 
 #: Who comes. The initiator started the run that waits; a disabled one is still signed in by an old session.
 KINDS = ("nobody", "disabled", "stranger", "reviewer", "lead", "auditor", "initiator", "owner", "operator")
@@ -37,6 +44,7 @@ class PageWorld:
     receipt: Decision
     ended: Run
     effect: Effect
+    unknown: Effect
     expired: Interrupt
     signal: Signal
     message: Delivery
@@ -81,6 +89,7 @@ def a_page_world() -> PageWorld:
         receipt=Decision.objects.get(),
         ended=lost.run,
         effect=_an_effect(wait.run),
+        unknown=an_unknown_effect_of_a_held_run(people["initiator"]),
         expired=expired,
         signal=_a_dead_signal(wait.agent),
         message=_a_dead_message(wait),
@@ -113,6 +122,19 @@ def a_dead_notification(person: User) -> NotificationMessage:
     return NotificationMessage.objects.create(public_id="ntf_1", channel="mail", person=person, **ended)
 
 
+def an_unknown_effect_of_a_held_run(initiator: User) -> Effect:
+    """An effect whose outcome its worker reported as unknown, of a run that is also held because workers gave up."""
+    run = a_leased_run(builders.an_agent(), initiator=initiator)
+    begin(run)
+    report(run, "unknown", error="no reply in 30 s")
+    let_go(run)
+    with transaction.atomic():
+        held, now = locked_runs().get(pk=run.pk), clock.now()
+        open_hold(held, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason="Five workers claimed it.", now=now)
+        save_status(held, now)
+    return Effect.objects.get(scope=run.public_id)
+
+
 def _an_effect(run: Run) -> Effect:
     now, call = clock.now(), {"name": "notify", "arguments": {}}
     words = {"name": "notify", "call": call, "call_digest": "rq1:call", "status": "applied", "fence": 1}
@@ -136,6 +158,7 @@ class Page:
 
 ALL_READ = dict.fromkeys(SIGNED_IN, 200)
 SEES = ALL_READ | {"stranger": 404}
+OWNERS_READ = dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(("owner", "operator"), 200)
 
 
 def _wait(end: str = "") -> Callable[[PageWorld], str]:
@@ -171,6 +194,17 @@ def _approved_together(world: PageWorld, kind: str) -> dict[str, str]:
 def _undone_together(world: PageWorld, kind: str) -> dict[str, str]:
     """The decision of another person."""
     return {"decision": world.receipt.public_id}
+
+
+def _closed_queue(world: PageWorld, kind: str) -> dict[str, str]:
+    return {"seen": state_token(Queue.objects.get(slug="engineering"))}
+
+
+def _new_version(world: PageWorld, kind: str) -> dict[str, str]:
+    """What an operator's form would send after the preview."""
+    page = world.browser_of("operator").get("/policies/edit?reason=approval.action")
+    named = {"reason": "approval.action", "agent": "", "based_on": str(page.context["based_on"]), "act": "save"}
+    return page.context["texts"] | named | {"queue": "engineering", "any_queue": "", "quorum": "2"}
 
 
 #: Everyone who can see a request can comment on it.
@@ -246,7 +280,44 @@ PAGES: dict[str, Page] = {
     "people/<slug:move>": Page(
         lambda _: "/people/disable", None, _with(person="zoe@example.org"), frozenset({"operator"})
     ),
+    "outcomes": Page(lambda _: "/outcomes", OWNERS_READ),
+    "outcomes/effects/<slug:effect_id>": Page(
+        lambda world: f"/outcomes/effects/{world.unknown.public_id}",
+        None,
+        _with(resolution="applied", reason="The supplier confirmed it.", attempt="1"),
+        WHO_ANSWER,
+    ),
+    "outcomes/holds/<slug:run_id>": Page(
+        lambda world: f"/outcomes/holds/{world.unknown.scope}",
+        None,
+        _with(kind="gave_up", subject="", resolution="retry", reason="The worker is repaired."),
+        WHO_ANSWER,
+    ),
+    "queues": Page(lambda _: "/queues", OWNERS_READ),
+    "queues/add": Page(lambda _: "/queues/add", None, _with(name="invoices", owner="finance"), frozenset({"operator"})),
+    "queues/<slug:slug>/<slug:verb>": Page(
+        lambda _: "/queues/engineering/close", None, _closed_queue, frozenset({"operator"})
+    ),
+    "policies/edit": Page(
+        lambda _: "/policies/edit?reason=approval.action",
+        dict.fromkeys(SIGNED_IN, 404) | {"operator": 200},
+        _new_version,
+        frozenset({"operator"}),
+    ),
+    "audit": Page(lambda _: "/audit", OWNERS_READ),
+    "audit.csv": Page(lambda _: "/audit.csv", OWNERS_READ),
+    "audit.json": Page(lambda _: "/audit.json", OWNERS_READ),
     "agents": Page(lambda _: "/agents", ALL_READ),
+    "agents/add": Page(
+        lambda _: "/agents/add",
+        None,
+        _with(name="payer", owner="finance", effects="listed"),
+        frozenset({"operator"}),
+    ),
+    "agents/<slug:slug>": Page(lambda _: "/agents/purchase-requests", OWNERS_READ),
+    "agents/<slug:slug>/<slug:subject>/<slug:verb>": Page(
+        lambda _: "/agents/purchase-requests/keys/add", None, _with(name="bank", scope="run"), WHO_ANSWER
+    ),
     "agents/<slug:slug>/<slug:move>": Page(
         lambda _: "/agents/purchase-requests/halt", None, _with(reason="look"), frozenset({"owner", "operator"})
     ),
@@ -275,6 +346,32 @@ PAGES: dict[str, Page] = {
     ),
     "account/password/reset/key/done/": Page(lambda _: "/account/password/reset/key/done/", ALL_READ, is_open=True),
     "account/inactive/": Page(lambda _: "/account/inactive/", ALL_READ, is_open=True),
+    "account/sign-on/": Page(lambda _: "/account/sign-on/", dict.fromkeys(SIGNED_IN, 404), is_open=True),
+    "account/sign-on/callback/": Page(
+        lambda _: "/account/sign-on/callback/", dict.fromkeys(SIGNED_IN, 404), is_open=True
+    ),
+    "account/sessions/": Page(lambda _: "/account/sessions/", ALL_READ),
+    "account/second-factor/": Page(lambda _: "/account/second-factor/", ALL_READ),
+    "account/second-factor/use/": Page(
+        lambda _: "/account/second-factor/use/", dict.fromkeys(SIGNED_IN, 302), is_open=True
+    ),
+    "account/second-factor/confirm/": Page(lambda _: "/account/second-factor/confirm/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/second-factor/app/": Page(lambda _: "/account/second-factor/app/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/second-factor/app/remove/": Page(
+        lambda _: "/account/second-factor/app/remove/", dict.fromkeys(SIGNED_IN, 404)
+    ),
+    "account/second-factor/codes/": Page(lambda _: "/account/second-factor/codes/", dict.fromkeys(SIGNED_IN, 404)),
+    "account/second-factor/codes/new/": Page(
+        lambda _: "/account/second-factor/codes/new/", dict.fromkeys(SIGNED_IN, 302)
+    ),
+    "account/passkeys/": Page(lambda _: "/account/passkeys/", ALL_READ),
+    "account/passkeys/add/": Page(lambda _: "/account/passkeys/add/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/passkeys/confirm/": Page(lambda _: "/account/passkeys/confirm/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/passkeys/sign-in/": Page(
+        lambda _: "/account/passkeys/sign-in/", dict.fromkeys(SIGNED_IN, 302), is_open=True
+    ),
+    "account/passkeys/<int:pk>/remove/": Page(lambda _: "/account/passkeys/1/remove/", dict.fromkeys(SIGNED_IN, 302)),
+    "account/passkeys/<int:pk>/rename/": Page(lambda _: "/account/passkeys/1/rename/", dict.fromkeys(SIGNED_IN, 302)),
     "healthz": Page(lambda _: "/healthz", ALL_READ, is_open=True),
     "readyz": Page(lambda _: "/readyz", dict.fromkeys(SIGNED_IN, 503), is_open=True),
     "metrics": Page(lambda _: "/metrics", ALL_READ, is_open=True),

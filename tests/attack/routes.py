@@ -240,6 +240,10 @@ def _of_webhook(end: str) -> Callable[[World], Good]:
     return good
 
 
+def _of_agent(end: str, body: Any = None) -> Callable[[World], Good]:
+    return lambda _: Good(f"agents/purchase-requests{end}", body)
+
+
 def _redeliver(world: World) -> Good:
     world.worker.post("webhooks", _webhook())
     world.run()
@@ -377,6 +381,32 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "signals"): _anywhere(lambda _: Good("signals")),
     ("POST", "signals"): _anywhere(_signal, 201),
     ("GET", "events"): _anywhere(lambda _: Good("events")),
+    ("GET", "agents"): _of_people(lambda _: Good("agents"), stranger=200),
+    ("POST", "agents"): _of_people(lambda _: Good("agents", {"name": "new", "owner": "finance"}), reviewer=404),
+    ("GET", "agents/<slug:slug>"): _of_people(_of_agent(""), reviewer=404),
+    ("GET", "agents/<slug:slug>/keys"): _of_people(_of_agent("/keys"), reviewer=404),
+    ("POST", "agents/<slug:slug>/keys"): _of_people(
+        _of_agent("/keys", {"name": "bank", "scopes": ["run"], "expires_at": None}), reviewer=404
+    ),
+    ("POST", "agents/<slug:slug>/keys/<slug:prefix>/rotate"): _of_people(
+        _of_agent("/keys/rq_0/rotate", {"overlap": "PT1H", "expires_at": None}), reviewer=404
+    ),
+    ("POST", "agents/<slug:slug>/keys/<slug:prefix>/revoke"): _of_people(
+        _of_agent("/keys/rq_0/revoke", {}), reviewer=404
+    ),
+    ("POST", "agents/<slug:slug>/effect-rules"): _of_people(
+        _of_agent("/effect-rules", {"pattern": "pay_*", "reason": "question"}), reviewer=404
+    ),
+    ("POST", "agents/<slug:slug>/effect-rules/remove"): _of_people(
+        _of_agent("/effect-rules/remove", {"pattern": "pay_*"}), reviewer=404
+    ),
+    ("POST", "agents/<slug:slug>/connections"): _of_people(
+        _of_agent("/connections", {"name": "erp", "url": "https://example.org", "secret": ""}), reviewer=404
+    ),
+    ("POST", "agents/<slug:slug>/connections/<slug:name>/test"): _of_people(
+        _of_agent("/connections/erp/test", {"path": "/"}), reviewer=404
+    ),
+    ("GET", "audit-log"): _of_people(lambda _: Good("audit-log"), stranger=200),
     ("GET", "insights"): _read_many("insights"),
     ("GET", "waits/stranded"): _read_many("waits/stranded?code_version=2"),
     ("GET", "schema"): Route(

@@ -8,14 +8,17 @@ from datetime import timedelta
 from importlib.resources import files
 
 import pytest
+from django.contrib.auth.models import User
 from playwright.sync_api import Page
 
 from ledger import clock
 from reviewqueue.operations import kill_switch
+from reviewqueue.operations.provisioning import add_agent, add_call_label, add_effect_rule, add_policy, set_effect_mode
+from reviewqueue.webhooks.models import WebhookEndpoint
 from runs.models import Decision, Run
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
-from tests.attack.page_routes import a_dead_notification
+from tests.attack.page_routes import a_dead_notification, an_unknown_effect_of_a_held_run
 from tests.browser.test_deciding import LINES
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
 from tests.pages import desk
@@ -23,10 +26,18 @@ from tests.pages.test_dead_letters import a_dead_message, a_dead_signal
 from tests.pages.test_expired import a_lapse_with_a_failed_effect, let_expire
 from tests.pages.test_rounds import a_second_round
 from tests.reviewqueue.a_busy_quarter import Quarter
+from tests.runs.test_external_signals import an_event
 from tests.runs.test_unclaimed_continuations import offered_since
 from tests.runs.test_versions import unread_by
+from tests.second_factors import PASSWORD, code, recovery_codes
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+#: Every rule up to level AA, best practices and experimental ones. Without one: it forbids the `tabindex` of a table that
+#: scrolls, which `scrollable-region-focusable` demands.
+RULES = """{
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice", "experimental"],
+    rules: { "focus-order-semantics": { enabled: false } },
+}"""
 __all__ = ["lenas"]  # a fixture
 
 
@@ -34,7 +45,7 @@ def findings(page: Page) -> list[str]:
     """Return what axe finds, as one line each."""
     page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
     page.evaluate(AXE)
-    found = page.evaluate("axe.run(document)")
+    found = page.evaluate(f"axe.run(document, {RULES})")
     assert len(found["passes"]) > 10, "axe did not look"
     return [
         f"{rule['impact']} {rule['id']}: {node['html'][:150]}" for rule in found["violations"] for node in rule["nodes"]
@@ -88,6 +99,12 @@ def a_wait_that_moved(page: Page) -> None:
     open_wait(page, interrupt)
     decide_elsewhere(interrupt)
     page.locator("#moved").get_by_text("Ines rejected.").wait_for()
+
+
+def a_wait_for_a_signal(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("agent-owners"))
+    open_wait(page, builders.a_waiting_interrupt(an_event()))
+    page.get_by_text("PO-2231").first.wait_for()
 
 
 def a_wait(page: Page) -> None:
@@ -271,7 +288,69 @@ def people_and_their_roles(page: Page) -> None:
     page.goto("/people")
     page.get_by_role("button", name="Disable gone@example.org").click()
     page.get_by_role("button", name="Enable gone@example.org").wait_for()
-    page.goto("/people")
+    page.locator("#notices .notice").wait_for()
+
+
+def the_audit_log(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    add_agent("agent-with-a-very-long-name-of-fifty-characters-in-all", owner="finance")
+    add_policy("approval.action", queue="engineering", quorum=2)
+    set_effect_mode("agent-with-a-very-long-name-of-fifty-characters-in-all", effects="any")
+    page.goto("/audit")
+    page.get_by_role("button", name="Filter").wait_for()
+
+
+def an_agent_with_everything(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    name = "agent-with-a-very-long-name-of-fifty-characters-in-all"
+    add_agent(name, owner="finance")
+    add_effect_rule("pay_invoices_of_a_supplier_with_a_long_name_*", agent=name, reason="question")
+    amount = {"amount": {"label": "Amount", "unit": "EUR"}}
+    add_call_label("pay_invoice", agent=name, sentence="Pay invoice {number} of {supplier}", arguments=amount)
+    agent = builders.an_agent(name)
+    builders.a_connection("erp", agent)
+    WebhookEndpoint.objects.create(
+        public_id="whk_1",
+        agent=agent,
+        key="k",
+        url="https://desk.example/hooks/" + "long/" * 20,
+        events=["run.started", "interrupt.answered"],
+        created_at=clock.now(),
+    )
+    page.goto(f"/agents/{name}")
+    page.locator("#keys").locator("xpath=..").locator("xpath=..").get_by_text("Add a key").click()
+    page.get_by_label("Name", exact=True).fill("bank")
+    page.get_by_role("checkbox", name=re.compile("^signal")).check()
+    page.get_by_role("button", name="Add the key").click()
+    page.get_by_role("heading", name="Copy the key bank now").wait_for()
+
+
+def what_owners_resolve(page: Page) -> None:
+    lena = desk.lena()
+    lena.groups.add(builders.a_group("operators"))
+    User.objects.filter(pk=lena.pk).update(is_staff=True)
+    an_unknown_effect_of_a_held_run(lena)
+    a_dead_message()
+    page.goto("/outcomes")
+    page.get_by_role("heading", name="Unknown outcomes").wait_for()
+
+
+def queues_and_policies(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    builders.a_queue("a-queue-with-a-very-long-name-of-fifty-characters-in-a")
+    add_policy("payment", queue="engineering", queues=["refunds"])
+    page.goto("/queues")
+
+
+def a_policy_in_preview(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    add_policy("approval.action", queue="engineering", self_review=True)
+    desk.an_order()
+    page.goto("/policies/edit?reason=approval.action")
+    page.get_by_label("How many people must approve the same call").fill("2")
+    page.get_by_role("checkbox", name="The person who started a run can decide about it").uncheck()
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="What changes").wait_for()
 
 
 def a_forgotten_password(page: Page) -> None:
@@ -280,7 +359,50 @@ def a_forgotten_password(page: Page) -> None:
     page.get_by_role("button", name="Send me a link").wait_for()
 
 
+def second_factors_and_sessions(page: Page) -> None:
+    """Every page of second factors and sessions; the last one is measured in every theme and width."""
+    lena = desk.lena()
+    lena.set_password(PASSWORD)
+    lena.save()
+    page.context.clear_cookies()
+    page.goto("/account/login/?next=/account/sessions/")
+    page.get_by_label("E-mail").fill(lena.email)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_text("this session").wait_for()
+    page.goto("/account/second-factor/app/")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    assert not findings(page)
+    page.get_by_role("button", name="Confirm").click()
+    secret = page.locator("code").inner_text()
+    assert not findings(page)
+    page.get_by_label("Code that the app shows").fill(code(secret))
+    page.get_by_role("button", name="Add the app").click()
+    page.get_by_text("These codes are shown only now.").wait_for()
+    assert not findings(page)
+    for address in ("passkeys/add/", "second-factor/app/remove/", "second-factor/codes/new/", "second-factor/codes/"):
+        page.goto(f"/account/{address}")
+        if page.get_by_role("heading", name="Confirm with your second factor").is_visible():
+            assert not findings(page)
+            page.get_by_label("Code of your app").fill(code(secret, steps=1))
+            page.get_by_role("button", name="Confirm").click()
+        assert not findings(page), address
+    page.context.clear_cookies()
+    page.goto("/account/login/?next=/account/sessions/")
+    page.get_by_label("E-mail").fill(lena.email)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_role("heading", name="Use your second factor").wait_for()
+    assert not findings(page)
+    page.get_by_label("Code of your app").fill(recovery_codes(lena)[0])
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_role("heading", name="Sessions").wait_for()
+    assert not findings(page)
+    page.goto("/account/second-factor/")
+
+
 PAGES = [
+    second_factors_and_sessions,
     lists_and_alternatives_with_errors,
     an_amended_wait,
     a_stranded_run,
@@ -292,6 +414,7 @@ PAGES = [
     several_together,
     what_became_of_several,
     a_wait_that_moved,
+    a_wait_for_a_signal,
     the_next_one_at_once,
     a_wait,
     a_wait_with_faults,
@@ -309,6 +432,11 @@ PAGES = [
     notifications_given_up,
     notification_settings_with_errors,
     people_and_their_roles,
+    the_audit_log,
+    an_agent_with_everything,
+    what_owners_resolve,
+    queues_and_policies,
+    a_policy_in_preview,
     a_forgotten_password,
     measures,
     no_measures,

@@ -20,7 +20,7 @@ CUT_OFF_OR_ABOVE_ANOTHER = """
   const out = texts.filter(([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1);
   const over = texts.flatMap(([text, a], place) => texts.slice(place + 1)
     .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2)
-    .map(([other]) => `${words} | ${other}`));
+    .map(([other]) => `${text} | ${other}`));
   return [...out.map(([text]) => text), ...over];
 })
 """

@@ -216,6 +216,7 @@ ROWS: dict[str, Loss] = {
         new_policy={"self_review": False},
     ),
     "policy: quorum raised": Loss(lose=policy_is_changed, new_policy={"quorum": 2}),
+    "policy: second factor required": Loss(lose=policy_is_changed, new_policy={"second_factor": "always"}),
     "policy: queue not allowed any more": Loss(lose=queue_is_not_allowed_any_more, policy={"any_queue": True}),
     "policy: approval by default forbidden": Loss(
         lose=policy_is_changed,

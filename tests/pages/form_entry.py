@@ -41,6 +41,16 @@ def enter(schema: Any, value: Any, *, proposed: Any = ABSENT) -> Submission:
     raise CannotEnter("the lists never have enough entries")
 
 
+def enter_whole(schema: Any, value: Any) -> Submission:
+    """Return the submission of the form for ``schema`` with ``value`` entered as JSON for the whole answer."""
+    form = build_form(schema)
+    post = QueryDict(mutable=True)
+    box = form.whole or form.root
+    assert isinstance(box, Field)
+    post[box.name] = exact_json.dumps(value)
+    return parse_submission(form, post)
+
+
 def arrives_equal(schema: Any, value: Any) -> bool:
     submission = enter(schema, value)
     return not submission.problems and submission.value is not ABSENT and digest(submission.value) == digest(value)

@@ -42,7 +42,7 @@ def assert_inert(html: str) -> Elements:
     found = Elements(html)
     assert found.tags <= ALLOWED
     for name, value in found.attributes:
-        assert name in ("class", "title", "value", "start")
+        assert name in ("class", "title", "value", "start") or (name, value) == ("dir", "auto")
         assert "javascript" not in (value or "").lower()
         assert "://" not in (value or "")
     assert sanitize_html(html) == html
@@ -80,12 +80,12 @@ def test_a_character_written_as_an_entity_is_made_visible_too() -> None:
 def test_a_link_shows_its_text_and_its_address() -> None:
     html = render_markdown("[your bank](https://evil.example/a?b=1&c=2)")
     assert 'your bank <span class="address">(https://evil.example/a?b=1&amp;c=2)</span>' in html
-    assert render_markdown("<https://evil.example>") == "<p>https://evil.example</p>"
+    assert render_markdown("<https://evil.example>") == '<p dir="auto">https://evil.example</p>'
     assert "xn--" in render_markdown("[bank](https://hоists.example)")
 
 
 def test_headings_become_bold_text() -> None:
-    assert render_markdown("# Your decision") == "<p><strong>Your decision</strong></p>"
+    assert render_markdown("# Your decision") == '<p dir="auto"><strong>Your decision</strong></p>'
     assert "<h" not in render_markdown("Your decision\n===\n\n###### x")
 
 
@@ -94,9 +94,9 @@ def test_ordinary_markdown_keeps_its_shape() -> None:
         "Three *offers*:\n\n1. S-17\n2. S-22, `HX-2.5`\n\n> late\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n"
     )
     assert "<em>offers</em>" in html
-    assert re.search(r"<ol[^>]*><li>S-17\s*</li>", html)
+    assert re.search(r"<ol[^>]*><li[^>]*>S-17\s*</li>", html)
     assert "<code>HX-2.5</code>" in html
-    assert "<td>2</td>" in html
+    assert '<td dir="auto">2</td>' in html
     assert "style" not in html
 
 
@@ -185,3 +185,11 @@ def test_digits_are_grouped_by_margins_and_copy_exactly(value: str | int, html: 
 def test_a_value_that_is_no_plain_number_is_only_escaped(value: str) -> None:
     assert "<data" not in group_digits(value)
     assert "<script" not in group_digits(value)
+
+
+def test_each_block_of_an_agents_text_has_its_own_direction() -> None:
+    html = render_markdown("مرحبا\n\n- one\n- اثنان\n\n> three\n\n```\nfour\n```\n")
+    for tag in ("p", "ul", "li", "blockquote", "pre"):
+        assert f'<{tag} dir="auto">' in html
+        assert f"<{tag}>" not in html
+    assert '<p class="plain" dir="auto">' in render_markdown("> " * 30 + "deep")

@@ -31,7 +31,7 @@ def test_the_owners_sentence_is_filled_from_the_stored_call():
     assert told.plain == "Issue purchase order to S-17 for 184000.00 EUR"
     assert [(it.name, it.label, it.unit, it.is_amount) for it in told.arguments] == [
         ("supplier", "", "", False),
-        ("amount", "Amount", "EUR", True),
+        ("amount", "", "EUR", True),  # the label says the same as the name
     ]
 
 

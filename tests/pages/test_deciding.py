@@ -226,8 +226,13 @@ class TestEditing:
     def test_the_fields_have_the_labels_of_the_owner_and_the_names_beside_them(self, client: Client):
         interrupt = desk.an_order()
         html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
-        label = html.partition('<label for="arguments-amount">')[2].partition("</label>")[0]
-        assert re.sub(r"<[^>]*>", "", label).split() == ["Amount", "in", "EUR", "amount"]
+        labels = {
+            name: re.sub(r"<[^>]*>", "", html.partition(f'<label for="arguments-{name}">')[2].partition("</label>")[0])
+            for name in ("amount", "supplier", "deliver_to")
+        }
+        assert labels["deliver_to"].split() == ["Place", "of", "delivery", "deliver_to"]
+        assert labels["amount"].split() == ["amount", "in", "EUR"]  # the label "Amount" says no more than the name
+        assert labels["supplier"].split() == ["supplier"]
 
     def test_the_schema_of_the_proposal_is_kept(self, client: Client):
         call = {

@@ -1,7 +1,7 @@
 """No schema that the API accepts is unanswerable on the page: what it accepts can be entered, and arrives equal.
 
-A value is entered without JavaScript (``form_entry``). The exceptions are in docs/schemas.md: an empty text that no schema
-asks for, carriage returns, and members that an open object does not name.
+A value is entered without JavaScript (``form_entry``). What a field cannot hold, such as a carriage return, is entered in a
+JSON box for the whole answer.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from ledger import exact_json
 from ledger.digests import digest
-from reviewqueue.pages.schema_forms import Field, build_form
+from reviewqueue.pages.schema_forms import Alternatives, Field, Group, build_form, parse_submission
 from reviewqueue.pages.schema_forms.fields import all_nodes
 from runs.errors import SchemaUnsupported
 from runs.schemas import check_schema, validate
-from tests.pages.form_entry import enter
+from tests.pages.form_entry import CannotEnter, enter, enter_whole
 from tests.pages.tool_schemas import TOOLS
 
 TEXT = {"type": "string"}
@@ -159,10 +159,125 @@ def test_every_member_that_a_condition_names_can_be_answered(case: str) -> None:
         assert_arrives_equal(schema, value)
 
 
+OTHER_KINDS: tuple[Any, ...] = ("x", 1, exact_json.parse("1.50"), True, None, [], [1], {}, {"z": 1})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"minimum": 2},
+        {"format": "date"},
+        {"pattern": "^a"},
+        {"items": {"type": "integer"}},
+        {"prefixItems": [TEXT], "items": False},
+        {"properties": {"a": TEXT}},
+        {"required": ["a"]},
+        {"properties": {"a": {"minLength": 2}}, "additionalProperties": False},
+        {"anyOf": [{"required": ["a"]}, {"maxLength": 3}]},
+        {"oneOf": [{"minimum": 2}, {"type": "string"}]},
+        {"type": "array", "items": {"minimum": 2}},
+        {"type": "object", "properties": {"a": {"items": TEXT}}},
+    ],
+)
+def test_a_value_of_any_type_that_a_schema_without_a_type_accepts_can_be_entered(schema: Any) -> None:
+    check_schema(schema)
+    values = [*OTHER_KINDS, *([value] for value in OTHER_KINDS), *({"a": value} for value in OTHER_KINDS)]
+    accepted = [value for value in values if validate(schema, value) == []]
+    assert accepted
+    for value in accepted:
+        assert_arrives_equal(schema, value)
+
+
+def test_a_schema_without_a_type_begins_with_the_fields_that_its_keywords_are_for() -> None:
+    form = build_form({"properties": {"a": TEXT}, "required": ["a"]})
+    assert isinstance(form.root, Alternatives)
+    assert (form.root.initial, [branch.key for branch in form.root.branches]) == ("0", ["0", "other"])
+    optional = build_form({"type": "object", "properties": {"a": {"minimum": 2}}})
+    kinds = [node.initial for node in all_nodes(optional.root) if isinstance(node, Alternatives)]
+    assert kinds == [""]  # an optional value is left out until a reviewer chooses
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "object", "properties": {"a": TEXT}}, {"a": "x", "b": [1], "c": None}),
+        ({"type": "object", "properties": {"g": {"type": "object", "properties": {"a": TEXT}}}}, {"g": {"b": 1}}),
+        ({"type": "array", "items": {"type": "object", "properties": {"a": TEXT}}}, [{"a": "x", "b": 1}, {}]),
+        (
+            {"type": "object", "anyOf": [{**A, "title": "A"}, {**B, "title": "B"}]},
+            {"na": "x", "nb": 1},
+        ),
+        (
+            {"type": "object", "properties": {"a": {}}, "dependentSchemas": {"a": {"additionalProperties": False}}},
+            {"b": 1},
+        ),
+    ],
+)  # fmt: skip
+def test_members_that_an_open_object_does_not_name_can_be_entered(schema: Any, value: Any) -> None:
+    assert_arrives_equal(schema, value)
+
+
+def test_a_closed_object_has_no_box_for_other_members() -> None:
+    form = build_form({"type": "object", "properties": {"a": TEXT}, "additionalProperties": False})
+    assert [node.name for node in all_nodes(form.root)] == ["input", "input.a"]
+
+
+def test_a_folded_box_is_not_counted_among_the_fields_of_a_form() -> None:
+    group = {"type": "object", "required": ["a"], "properties": {"a": TEXT}}
+    names = [f"g{number}" for number in range(200)]
+    form = build_form({"type": "object", "required": names, "properties": dict.fromkeys(names, group)})
+    assert isinstance(form.root, Group)
+    assert all(isinstance(member, Group) for member in form.root.members.values())
+
+
+FOR_NO_FIELD = {
+    "an empty text": (TEXT, ""),
+    "a carriage return": ({"type": "object", "properties": {"a": TEXT}}, {"a": "x\r\ny\r"}),
+    "an entry with line ends": ({"type": "array", "items": TEXT}, ["a\nb", "", " "]),
+    "choices in another order": ({"type": "array", "items": {"enum": ["a", "b"]}}, ["b", "a"]),
+    "a choice twice": ({"type": "array", "items": {"enum": ["a", "b"]}}, ["a", "a"]),
+    "more entries than rows": (
+        {"type": "array", "items": {"type": "object", "properties": {"a": TEXT}}},
+        [{"a": str(number)} for number in range(150)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FOR_NO_FIELD)
+def test_a_value_that_no_field_holds_is_entered_as_json_for_the_whole_answer(case: str) -> None:
+    schema, value = FOR_NO_FIELD[case]
+    assert validate(schema, value) == []
+    with pytest.raises(CannotEnter):
+        enter(schema, value)
+    submission = enter_whole(schema, value)
+    assert submission.problems == ()
+    assert digest(submission.value) == digest(value)
+
+
+def test_problems_of_a_whole_answer_are_shown_at_its_box() -> None:
+    schema = {"type": "object", "required": ["a"], "properties": {"a": {"enum": ["x", "y"]}}}
+    for text, message in (("{", "is not JSON"), ("{}", "a: is missing"), ('{"a": "z"}', "a: must be one of")):
+        form = build_form(schema)
+        submission = parse_submission(form, {"input.-json": text})
+        errors = submission.rendered.errors
+        assert [error.id for error in errors] == ["input--json"]
+        assert errors[0].message.startswith(message), errors
+        assert submission.rendered.whole is not None
+        assert submission.rendered.whole.text == text
+
+
+def test_fields_beside_a_whole_answer_are_kept_and_do_not_count() -> None:
+    form = build_form({"type": "object", "properties": {"n": {"type": "integer"}}})
+    submission = parse_submission(form, {"input.n": "half", "input.-others": "", "input.-json": '{"n": 1.0}'})
+    assert submission.problems == ()
+    assert exact_json.dumps(submission.value) == '{"n":1.0}'
+    assert submission.entered["input.n"] == "half"
+
+
 def test_only_the_part_that_cannot_be_placed_is_a_json_box() -> None:
     form = build_form({**BASE, **IF_A, "then": {"required": ["na"]}, "else": B})
     widgets = {node.name: node.widget for node in all_nodes(form.root) if isinstance(node, Field)}
-    assert widgets == {"input.kind": "choice", "input.na": "json", "input.nb": "integer"}
+    assert widgets == {"input.kind": "choice", "input.na": "json", "input.nb": "integer", "input.-others": "json"}
 
 
 def test_a_member_of_a_condition_says_so_and_shows_no_default() -> None:

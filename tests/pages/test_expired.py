@@ -242,5 +242,7 @@ def test_a_halted_agent_is_named(owner):
 
 def test_the_inbox_links_to_expired_requests_and_their_empty_state_explains_them(owner):
     client = desk.signed_in(owner)
-    assert 'href="/expired"' in client.get("/").content.decode()
     assert "No expired requests" in page(client)
+    let_expire(builders.a_waiting_interrupt())
+    assert 'href="/?view=expired"' in client.get("/").content.decode()
+    assert 'href="/expired"' in client.get("/?view=expired").content.decode()

@@ -44,6 +44,9 @@ def as_sent_by_a_browser(form: Form) -> QueryDict:
                 sent[f"{node.name}.-empty"] = "1"
         elif isinstance(node, Field) and node.widget == "checks":
             sent.setlist(node.name, ["", *filter(None, node.initial.split(","))])
+        elif isinstance(node, Field) and node.widget in ("date-time", "time"):
+            sent[node.name] = node.initial
+            sent[f"{node.name}.-offset"] = node.initial_offset or "Z"
         elif isinstance(node, Field) and node.widget == "choice":
             if node.initial or not node.required:
                 sent[node.name] = node.initial
@@ -67,7 +70,8 @@ def obj(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
 
 
 def fields(form: Form) -> dict[str, Field]:
-    return {node.name: node for node in all_nodes(form.root) if isinstance(node, Field)}
+    """Return the controls that are seen at once, without folded ones, by their names."""
+    return {node.name: node for node in all_nodes(form.root) if isinstance(node, Field) and not node.folded}
 
 
 def errors_of(submission: Submission) -> list[tuple[str, str]]:

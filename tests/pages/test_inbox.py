@@ -7,6 +7,7 @@ from datetime import timedelta
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -20,6 +21,7 @@ from runs.decisions import Answer
 from runs.models import Event, Interrupt, Run
 from tests import builders
 from tests.pages import desk
+from tests.pages.test_expired import let_expire
 
 pytestmark = pytest.mark.django_db
 
@@ -237,8 +239,32 @@ class TestNothing:
         builders.a_waiting_interrupt()
         for address in ("/?view=mine", "/?queue=refunds", "/?view=decided"):
             html = desk.signed_in(person).get(address).content.decode()
-            assert "No matching requests" in html or "No requests in this view" in html
+            assert ("No matching requests" in html) == ("queue=" in address)
             assert "1 open in all your queues" in html
+
+    @pytest.mark.parametrize(
+        ("view", "heading"),
+        [
+            ("mine", "You have no requests"),
+            ("unclaimed", "No unclaimed requests"),
+            ("decided", "No decided requests"),
+            ("expired", "No requests were closed unanswered"),
+        ],
+    )
+    def test_each_empty_view_says_what_it_would_list(self, view: str, heading: str):
+        person = desk.lena()
+        interrupt = builders.a_waiting_interrupt()
+        builders.a_reviewer("ben@company.example")
+        acts.claim_request(responder=User.objects.get(username="ben@company.example"), interrupt_id=interrupt.public_id)
+        html = desk.signed_in(person).get(f"/?view={view}").content.decode()
+        assert f"<h2>{heading}</h2>" in html
+
+    def test_expired_requests_are_reached_from_the_view_of_requests_closed_unanswered(self):
+        let_expire(builders.a_waiting_interrupt())
+        client = desk.signed_in(desk.lena())
+        assert "/expired" not in client.get("/").content.decode()
+        assert 'href="/expired"' in client.get("/?view=expired").content.decode()
+        assert 'href="/?view=expired"' in client.get("/expired").content.decode()
 
 
 class TestFilters:

@@ -13,12 +13,15 @@ from django.test import Client
 
 from ledger import clock
 from reviewqueue import permissions
+from reviewqueue.pages.insights.chart_captions import _steps_finding
 from reviewqueue.queries.insights import Insights, read_insights
 from reviewqueue.queries.insights.csv_export import Figure, csv_text, figures_of
 from reviewqueue.queries.insights.scope import insights_scope
 from reviewqueue.text.times import duration_label
+from runs.use_cases.complete_run import complete_run
 from tests import builders
 from tests.reviewqueue.a_busy_quarter import FOREIGN, Quarter, a_reader
+from tests.runs.test_external_signals import an_event
 
 pytestmark = pytest.mark.django_db
 
@@ -72,8 +75,9 @@ def signed_in(person: User) -> Client:
 
 
 def read(reader: User, *, days: int = 30, queue: str = "", agent: str = "") -> Insights:
-    waits, runs = permissions.visible_interrupts(reader), permissions.visible_runs(reader)
-    return read_insights(insights_scope(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent))
+    return read_insights(
+        insights_scope(visible=permissions.read_scope(reader), days=days, now=clock.now(), queue=queue, agent=agent)
+    )
 
 
 def rows_of(tables: Tables, words: str) -> list[list[str]]:
@@ -206,3 +210,53 @@ def test_a_person_with_a_formula_for_an_address_is_inert_in_the_sheet(reader: Us
     plus = builders.a_reviewer("+ana@example.org")
     builders.decide(builders.a_waiting_interrupt(), plus)
     assert "load,'+ana@example.org,decided,number,1" in signed_in(reader).get("/insights.csv").text
+
+
+def two_resumed_runs(person: User) -> None:
+    """One request without a queue is open, two others were approved, and one of their runs completed."""
+    builders.a_waiting_interrupt(an_event())
+    for _ in range(2):
+        builders.decide(builders.a_waiting_interrupt(), person)
+    claimed = builders.claim(builders.an_agent(), limit=2)
+    complete_run(agent=builders.an_agent(), run_id=claimed[0].run.public_id, token=claimed[0].lease.token, result=None)
+
+
+def test_few_rows_have_no_percentages_and_contradict_each_other_nowhere():
+    person = builders.a_person("ana@example.org", "engineering-reviewers", "agent-owners")
+    builders.a_queue("engineering")
+    two_resumed_runs(person)
+    response = signed_in(person).get("/insights")
+    page = " ".join(re.sub(r"<[^>]*>", " ", response.text).split())
+    for words in (
+        "The one open request is younger than 1 h",
+        "2 medium-risk requests were decided, the slowest in",
+        "2 decisions",
+        "None of 2 decisions was refused",
+        "The one resumed run that ended completed",
+        "Resumed runs completed 1 of 1 that ended",
+        "1 not ended",
+        "The one step before a resume was not done a second time",
+    ):
+        assert words in page, words
+    assert "90 % under" not in page
+    assert "90 % within" not in page
+    assert "100 % of resumed runs" not in page
+    assert "No run was resumed" not in page
+    assert "1 decisions" not in page
+
+
+@pytest.mark.parametrize(
+    ("kept", "redone", "resumed_runs", "words"),
+    [
+        (0, 0, 0, "No run was resumed from a checkpoint"),
+        (0, 0, 1, "1 resumed run has not reached a checkpoint yet"),
+        (0, 0, 64, "64 resumed runs have not reached a checkpoint yet"),
+        (1, 0, 1, "The one step before a resume was not done a second time"),
+        (0, 1, 1, "The one step before a resume was done a second time"),
+        (2, 0, 1, "None of 2 steps was done a second time"),
+        (1, 1, 1, "1 of 2 steps was not done a second time"),
+        (110, 2, 9, "110 of 112 steps were not done a second time"),
+    ],
+)
+def test_the_finding_on_steps_is_right_for_any_number(kept: int, redone: int, resumed_runs: int, words: str):
+    assert _steps_finding(kept, redone, resumed_runs=resumed_runs) == words

@@ -14,10 +14,12 @@ from ledger import clock
 from ledger.digests import digest
 from reviewqueue import reviewer_actions as acts
 from reviewqueue.templatetags.agent_text import seen_plain, visible_line
-from runs.models import Interrupt
+from runs.models import Decision, Interrupt
+from runs.use_cases import expire
 from tests import builders
 from tests.pages import desk
 from tests.pages.hostile import HIDDEN, MARKUP
+from tests.runs.test_external_signals import a_timer, an_event, receive
 
 pytestmark = pytest.mark.django_db
 
@@ -285,3 +287,68 @@ def test_a_renewed_review_shows_what_the_agent_relied_on_beside_what_is_true_now
     html = desk.signed_in(desk.lena()).get(f"/interrupts/{interrupt.public_id}").content.decode()
     table = html[html.index('id="facts"') : html.index("</table>", html.index('id="facts"'))]
     assert table.index("<del>") < table.index("8") < table.index("<ins>") < table.index("9", table.index("<ins>"))
+
+
+def an_owner():
+    return builders.a_person("omar@example.org", "agent-owners")
+
+
+def test_a_request_for_a_signal_shows_its_correlation_id_and_the_signal_that_came():
+    interrupt = builders.a_waiting_interrupt(an_event())
+    html = page_of(interrupt, an_owner())
+    assert '<code><bdi class="exact">PO-2231</bdi></code>' in html
+    assert "Without the signal the run ends as expired." in html
+    assert "The call is not made" not in html
+    assert "<b>Waits for the signal</b>, now" in html
+    assert "Unclaimed" not in html
+    receive()
+    html = page_of(interrupt, an_owner())
+    assert '<code><bdi class="exact">PO-2231</bdi></code>' in html
+    assert '<code><bdi class="exact">evt-1</bdi></code>' in html
+    assert "<b>answered</b>" in html
+    assert "a signal" in html
+
+
+def test_a_timer_that_elapsed_reached_its_time_and_was_not_left_unanswered():
+    interrupt = builders.a_waiting_interrupt(a_timer())
+    builders.move_deadline(interrupt, clock.now())
+    expire.expire_due_interrupts(limit=9)
+    client = desk.signed_in(an_owner())
+    for address in (
+        f"/interrupts/{interrupt.public_id}",
+        f"/decisions/{Decision.objects.get().public_id}",
+        f"/runs/{interrupt.run.public_id}",
+        "/?view=decided",
+    ):
+        html = client.get(address).content.decode()
+        assert "reached its time" in html, address
+        assert "gave no answer" not in html
+
+
+def test_each_verdict_shows_its_key():
+    html = page_of(desk.an_order())
+    decide = html[html.index('id="decide"') :]
+    assert re.findall(r'<kbd class="scripted" aria-hidden="true">(\w)</kbd>', decide) == ["a", "e", "r", "m"]
+
+
+def test_after_an_escalation_the_first_queue_reads_what_happened_and_follows_every_link():
+    builders.a_policy("approval.action", escalate_to=builders.a_queue("directors"), on_expiry="escalate")
+    person = builders.a_person("len@company.example", "engineering-leads")
+    interrupt = desk.an_order(wish={"queue": "engineering", "on_expiry": {"do": "escalate"}})
+    builders.move_deadline(interrupt, clock.now())
+    assert expire.expire_due_interrupts(limit=9) == 1
+    client = desk.signed_in(person)
+    html = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
+    told = " ".join(re.sub(r"<[^>]*>", "", html.partition("data-escalated")[2].partition("</div>")[0]).split())
+    assert "Escalated from Engineering to Directors" in told
+    assert "it was not decided by its deadline. You can read it; Directors decides it." in told
+    assert 'id="decide"' not in html
+    for address in (f"/interrupts/{interrupt.public_id}/call", f"/runs/{interrupt.run.public_id}"):
+        assert client.get(address).status_code == 200, address
+    director = builders.a_reviewer("dora@company.example", "directors")
+    decision = builders.decide(interrupt, director).decision
+    assert client.get(f"/decisions/{decision.public_id}").status_code == 200
+    assert client.get("/?view=decided").content.decode().count(interrupt.public_id) == 0
+    stranger = desk.signed_in(builders.a_reviewer("zoe@company.example", "refunds"))
+    for address in (f"/interrupts/{interrupt.public_id}", f"/runs/{interrupt.run.public_id}"):
+        assert stranger.get(address).status_code == 404, address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,60 @@ def test_no_template_holds_what_the_content_policy_forbids(path: Path) -> None:
     assert not re.search(r"(src|href|action)=[\"'](https?:)?//", source)
     assert "|safe" not in source
     assert "autoescape" not in source
+
+
+class Outline(HTMLParser):
+    """Collects what HTML forbids although browsers repair it."""
+
+    PHRASES = frozenset({"span", "p", "label", "small", "b", "button", "a", "h1", "h2", "h3"})
+    WITHOUT_END = frozenset({"input", "br", "hr", "img", "meta", "link", "path", "circle", "rect", "wbr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.faults: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if tag == "form" and self.PHRASES & set(self.open):
+            self.faults.append(f"a form inside {self.open}")
+        if tag == "input" and told.get("type") in ("radio", "checkbox") and "autocomplete" in told:
+            self.faults.append(f"autocomplete on {told}")
+        if tag not in self.WITHOUT_END:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.open:
+            while self.open.pop() != tag:
+                pass
+
+
+@pytest.mark.parametrize("path", ANY_TEMPLATE, ids=lambda path: str(path.relative_to(TEMPLATES)))
+def test_no_template_has_a_form_inside_a_phrase_or_autocomplete_on_a_choice(path: Path) -> None:
+    outline = Outline()
+    outline.feed(re.sub(r"\{%.*?%\}|\{\{.*?\}\}", "", path.read_text()))
+    assert outline.faults == []
+
+
+@pytest.mark.parametrize("path", ANY_TEMPLATE, ids=lambda path: str(path.relative_to(TEMPLATES)))
+def test_the_name_of_a_button_or_link_contains_its_visible_words(path: Path) -> None:
+    """Who speaks to the browser says the words that are on the button."""
+    values = r'(?:"[^"]*"|[^>"])*?'
+    labelled = re.compile(rf'<(button|a)\b{values}\baria-label="([^"]*)"{values}>(.*?)</\1>', re.DOTALL)
+    for _, label, inner in labelled.findall(path.read_text()):
+        words = " ".join(re.sub(r"<kbd.*?</kbd>|<[^>]*>|\{%.*?%\}|\{\{.*?\}\}", "", inner, flags=re.DOTALL).split())
+        assert words.lower() in label.lower()
+
+
+def test_messages_are_in_a_landmark_of_their_own() -> None:
+    html = page(a_request(), messages=[Message(25, "Kept as draft.")])
+    assert re.search(r'<section class="notices" id="notices" aria-label="Messages">\s*<div class="notice good"', html)
+
+
+@pytest.mark.parametrize("path", ANY_TEMPLATE, ids=lambda path: str(path.relative_to(TEMPLATES)))
+def test_every_text_box_has_the_direction_of_its_text(path: Path) -> None:
+    boxes = re.findall(r"<textarea\b[^>]*>", path.read_text())
+    assert [box for box in boxes if 'dir="auto"' not in box and "mono" not in box] == []
 
 
 @pytest.mark.parametrize("path", ANY_TEMPLATE, ids=lambda path: str(path.relative_to(TEMPLATES)))

@@ -109,14 +109,16 @@ def test_hostile_labels_and_hints_start_nothing(text: str) -> None:
     )  # fmt: skip
     form = build_form({**schema, "description": text})
     html = render_form(form, parse_submission(form, QueryDict("")))
-    assert {tag for tag, _ in Page(html).tags} <= PARTS
+    tags = [tag for tag, _ in Page(html).tags]
+    assert set(tags) <= PARTS
+    assert tags.count("details") == tags.count("summary") == 3  # the folded boxes of the form and of its two objects
     # Choices are drawn by the browser itself and take no marks of ours, only letters.
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", html)
 
 
 PARTS = {
-    "a", "b", "bdi", "code", "div", "fieldset", "h2", "input", "label", "legend", "li", "option", "p", "path", "circle",
-    "rect", "select", "span", "svg", "textarea", "ul",
+    "a", "b", "bdi", "code", "details", "div", "fieldset", "h2", "input", "label", "legend", "li", "option", "p", "path",
+    "circle", "rect", "select", "span", "summary", "svg", "textarea", "ul",
 }  # fmt: skip
 
 
@@ -186,6 +188,7 @@ def test_no_input_is_lost_when_a_field_has_an_error() -> None:
     typed = {
         "input.line": "x", "input.lines": "one\r\ntwo", "input.number": "abc", "input.day": "2024-02-30", "input.few": "1",
         "input.many": "7", "input.list": "[1,", "input.sure": "false", "input.group.inner": " i ",
+        "input.group.-others": "{", "input.-others": "", "input.-json": "",
     }  # fmt: skip
     post = QueryDict(mutable=True)
     post.update(typed)
@@ -253,10 +256,39 @@ def test_short_choices_are_side_by_side_and_long_ones_below_each_other() -> None
     [
         ({"examples": [7, "lt-1", "LT-2026-0917"]}, "such as LT-2026-0917"),
         ({"description": "The number on the plate."}, ""),
-        ({}, "matching the pattern ^LT-"),
+        ({}, "beginning with LT-"),
     ],
 )
-def test_a_pattern_is_shown_only_where_nothing_else_explains_it(more: dict[str, Any], rule: str) -> None:
+def test_a_pattern_is_explained_by_an_example_only_where_nothing_else_explains_it(
+    more: dict[str, Any], rule: str
+) -> None:
     form = build_form({"type": "string", "pattern": "^LT-", **more})
     assert isinstance(form.root, Field)
     assert form.root.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("schema", "rule"),
+    [
+        ({"pattern": "^LT-[0-9]{4}-[0-9]{4}$"}, "such as LT-1234-5678"),
+        ({"pattern": r"^[A-Z]{2}\d{2}( ?[0-9]{4})+$"}, "in a certain form, which is checked when you send it"),
+        ({"pattern": "^[A-Z]{2}[0-9]{6}$", "minLength": 8}, "at least 8 characters, such as AB123456"),
+        ({"pattern": r"\.pdf$"}, "ending with .pdf"),
+        ({"pattern": "^(a|b)$"}, "in a certain form, which is checked when you send it"),
+        ({"pattern": "^[^x]+$"}, "in a certain form, which is checked when you send it"),
+        ({"pattern": "@"}, "containing @"),
+    ],
+)
+def test_no_pattern_is_shown_as_it_is(schema: dict[str, Any], rule: str) -> None:
+    form = build_form({"type": "string", **schema})
+    assert isinstance(form.root, Field)
+    assert form.root.rule == rule
+
+
+def test_long_choices_are_a_select_and_checkboxes_with_short_labels_are_side_by_side() -> None:
+    long = [f"as the customer wrote in order {number}" for number in range(5)]
+    assert "<select" in render_form(build_form({"enum": long}))
+    assert "<select" not in render_form(build_form({"enum": long[:4]}))
+    assert "<select" not in render_form(build_form({"enum": ["a", "b", "c", "d", "e"]}))
+    listed = {"type": "array", "uniqueItems": True, "items": {"enum": [f"option {number}" for number in range(14)]}}
+    assert 'class="picks flat"' in render_form(build_form(listed))

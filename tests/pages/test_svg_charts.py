@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -91,3 +92,26 @@ def test_an_axis_has_round_steps(highest: int, step: int):
 )
 def test_only_all_of_them_are_a_hundred_percent(part: int, whole: int, words: str):
     assert percent(part, whole) == words
+
+
+def texts_at(shapes: svg_charts.SvgElements) -> list[tuple[str, float, float]]:
+    return [
+        (words, float(x), float(y))
+        for shape in shapes
+        for x, y, words in re.findall(r'<text[^>]* x="([\d.-]+)" y="([\d.-]+)">([^<]*)</text>', shape)
+    ]
+
+
+def test_marks_of_a_long_time_axis_do_not_overprint_each_other():
+    second, years = timedelta(seconds=1), timedelta(days=3000)
+    line = svg_charts.TimeRange(label="High", p10=second, p50=second, p90=years, at_median="1 s", at_end="8 y")
+    marks = [(words, x) for words, x, y in texts_at(svg_charts.range_chart([line], axis="")) if y == 188]
+    assert len(marks) > 3
+    for (left, x1), (right, x2) in pairwise(marks):
+        assert x2 - x1 >= (len(left) + len(right)) * svg_charts.CHARACTER_WIDTH / 2
+
+
+def test_two_values_of_a_curve_side_by_side_have_one_label():
+    points: list[tuple[str, float | None]] = [(f"{day} Nov", None) for day in range(1, 29)]
+    shapes = svg_charts.line_chart([*points, ("29 Nov", 50.0), ("30 Nov", 100.0)], axis="")
+    assert [words for words, _, _ in texts_at(shapes) if words.endswith("%")] == ["100 %"]

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from ledger import exact_json
 from reviewqueue.text import json_values
-from reviewqueue.text.json_values import is_wide, render_json, size_label
+from reviewqueue.text.agent_text import group_digits
+from reviewqueue.text.json_values import is_wide, render_json, render_mapping, size_label
 from tests.pages.hostile import HIDDEN, MARKUP
 from tests.pages.test_agent_text import Elements
 
@@ -42,7 +43,7 @@ def text_of(markup: str) -> str:
         (123, '<span class="value">123</span>'),
         (Decimal("1.0"), '<span class="value">1.0</span>'),
         (Decimal("184000.00"), '<data class="num" value="184000.00">'),
-        (2**53 + 1, '<data class="num" value="9007199254740993">'),
+        (2**53 + 1, '<data class="num long" value="9007199254740993">'),
         (0, '<span class="value">0</span>'),
     ],
 )
@@ -238,3 +239,19 @@ def test_a_table_is_cut_like_a_list_and_says_so() -> None:
     assert not found.is_whole
     assert found.html.count('<th scope="row">') == json_values.MAX_MEMBERS // 4
     assert "Showing 1 to 125 of 3,000 entries." in found.html
+
+
+def test_values_that_do_not_fit_into_one_column_get_two() -> None:
+    assert '<div class="long">' in render_mapping({"big": 12345678901234567890}).html
+    call = {"iban": "DE89370400440532013000", "mail": "accounts-payable@example.org", "part": "HX-2.5-14"}
+    html = str(render_mapping(call).html)
+    assert html.count('<div class="long">') == 2
+    assert html.count('<span class="value long">') == 2
+
+
+def test_a_long_number_breaks_between_its_groups_only_and_copies_exactly() -> None:
+    assert '<data class="num" value="184000.00">' in group_digits("184000.00")
+    html = group_digits("123456789012345.00")
+    assert '<data class="num long" value="123456789012345.00">' in html
+    assert "<span>123</span><wbr><span>456</span>" in html
+    assert text_of(html) == "123456789012345.00"

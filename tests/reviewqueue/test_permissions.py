@@ -1,11 +1,14 @@
-"""Permissions over time: disabled, not a member, the initiator; leads count, and an escalation hides a request."""
+"""Permissions over time: disabled, not a member, the initiator; leads count; an escalated request can still be read."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import pytest
 
 from ledger import clock
-from reviewqueue import permissions
+from reviewqueue import permissions, resume_gateway
+from reviewqueue import reviewer_actions as acts
 from reviewqueue.queries import inbox, inbox_counts, open_requests
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.models import Decision, Interrupt, Permit
@@ -65,7 +68,7 @@ def test_a_refusal_does_not_name_the_initiator_among_those_who_can_decide():
     assert permissions.who_can_decide(other) == ["ana@example.org"]
 
 
-def test_only_an_active_member_of_the_earlier_queue_learns_that_a_request_was_escalated():
+def test_only_an_active_member_of_the_earlier_queue_reads_a_request_that_was_escalated():
     ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org", "sales")
     builders.a_policy(on_expiry="escalate", escalate_to=builders.a_queue("leads"))
     wait = builders.a_waiting_interrupt()
@@ -76,6 +79,70 @@ def test_only_an_active_member_of_the_earlier_queue_learns_that_a_request_was_es
     assert permissions.find_escalated_interrupt(ben, wait.public_id) is None
     disable(ana)
     assert permissions.find_escalated_interrupt(ana, wait.public_id) is None
+
+
+def an_escalated_request():
+    """Return a request that went from engineering to the directors, with a reviewer, lead and auditor of engineering."""
+    people = [
+        builders.a_person(f"{role}@example.org", f"engineering-{role}s") for role in ("reviewer", "lead", "auditor")
+    ]
+    builders.a_policy(on_expiry="escalate", escalate_to=builders.a_queue("directors"))
+    wait = builders.a_waiting_interrupt()
+    acts.add_comment(responder=people[0], interrupt_id=wait.public_id, text="Ask S-22 too")
+    builders.move_deadline(wait, clock.now())
+    assert expire.expire_due_interrupts(limit=9) == 1
+    wait.refresh_from_db()
+    return wait, people
+
+
+def test_after_an_escalation_the_earlier_queue_reads_the_request_and_its_run_but_lists_neither():
+    wait, people = an_escalated_request()
+    stranger = builders.a_reviewer("zoe@example.org", "sales")
+    for person in people:
+        assert permissions.visible_interrupt(person, wait.public_id) == wait
+        assert resume_gateway.get_visible_interrupt(person, wait.public_id) == wait
+        assert list(permissions.visible_interrupts_of_run(person, wait.run)) == [wait]
+        assert list(permissions.visible_run(person, wait.run.public_id)) == [wait.run]
+        assert not permissions.visible_interrupts(person).exists()
+        assert not permissions.visible_runs(person).exists()
+    assert permissions.visible_interrupt(stranger, wait.public_id) is None
+    assert not permissions.visible_interrupts_of_run(stranger, wait.run).exists()
+    assert not permissions.visible_run(stranger, wait.run.public_id).exists()
+    people[0].groups.clear()
+    assert permissions.visible_interrupt(people[0], wait.public_id) is None
+    assert not permissions.visible_run(people[0], wait.run.public_id).exists()
+
+
+def test_after_an_escalation_the_earlier_queue_cannot_decide_claim_assign_or_extend():
+    wait, people = an_escalated_request()
+    for person in people:
+        words = {"responder": person, "interrupt_id": wait.public_id}
+        with pytest.raises(NotPermitted):
+            builders.decide(wait, person)
+        with pytest.raises(NotPermitted):
+            acts.claim_request(**words)
+        with pytest.raises(NotPermitted):
+            acts.assign_request(**words, people=[])
+        with pytest.raises(NotPermitted):
+            acts.extend_deadline(**words, by=timedelta(minutes=1))
+    wait.refresh_from_db()
+    assert (wait.status, wait.queue.slug) == ("waiting", "directors")
+
+
+def test_other_requests_of_the_run_of_an_escalated_request_stay_hidden():
+    ana = builders.a_reviewer()
+    builders.a_policy(on_expiry="escalate", escalate_to=builders.a_queue("directors"))
+    builders.a_policy("sales.action", queue=builders.a_queue("sales"))
+    suspended = builders.suspend_run(
+        builders.a_running_run(),
+        builders.a_wait(),
+        builders.a_wait("other", reason="sales.action", wish={"queue": "sales"}),
+    )
+    mine, other = suspended.interrupts
+    builders.move_deadline(mine, clock.now())
+    expire.expire_due_interrupts(limit=9)
+    assert list(permissions.visible_interrupts_of_run(ana, suspended.run)) == [mine]
+    assert permissions.visible_interrupt(ana, other.public_id) is None
 
 
 def test_a_run_is_restarted_by_an_owner_who_did_not_start_it_or_by_an_operator():

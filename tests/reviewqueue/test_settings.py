@@ -14,7 +14,17 @@ from django.core.exceptions import ImproperlyConfigured
 from reviewqueue.operations import environment
 from tests.own_processes import environment_for, run_command
 
-READERS = {"text", "number", "boolean", "comma_separated", "network_blocks", "choice"}
+READERS = {
+    "text",
+    "number",
+    "boolean",
+    "comma_separated",
+    "network_blocks",
+    "choice",
+    "some_of",
+    "web_address",
+    "group_roles",
+}
 
 
 def database(address: str, *, process: str = "command"):

@@ -24,6 +24,10 @@ OPEN_PATHS = {
     "account/password/reset/done/",
     "account/password/reset/key/done/",
     r"account/password/reset/key/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)/$",
+    "account/second-factor/use/",  # the second step of a sign-in; without the first it leads to the sign-in page
+    "account/passkeys/sign-in/",  # a challenge for any passkey, the same for everybody
+    "account/sign-on/",  # leads to the provider, if there is one
+    "account/sign-on/callback/",  # needs a state of this session
     "admin/login/",  # leads to the sign-in page
     "problems/<slug:code>",  # what a code of the API means; knows nothing of anybody
 }

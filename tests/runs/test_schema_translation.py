@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -18,6 +19,26 @@ def faults(schema: Any) -> list[tuple[str, str]]:
     with pytest.raises(SchemaUnsupported) as refused:
         check_schema(schema)
     return [(problem.pointer, problem.message) for problem in refused.value.errors]
+
+
+@pytest.mark.parametrize(
+    ("schema", "right", "wrong"),
+    [
+        ({"type": "integer", "format": "int64"}, [2**63 - 1, -(2**63)], [2**63, -(2**63) - 1, Decimal("1.5")]),
+        ({"format": "uint32"}, [0, 2**32 - 1, Decimal("1.0"), "x", None], [-1, 2**32, Decimal("0.5")]),
+        ({"type": ["number", "null"], "format": "int16"}, [None, 32767], [32768, Decimal("0.5")]),
+        ({"type": "number", "format": "float"}, [Decimal("1e300"), 1], ["1"]),
+    ],
+)
+def test_a_number_format_is_enforced(schema: Any, right: list[Any], wrong: list[Any]) -> None:
+    check_schema(schema)
+    assert [value for value in right if validate(schema, value)] == []
+    assert [value for value in wrong if not validate(schema, value)] == []
+
+
+@pytest.mark.parametrize("schema", [{"format": "int32", "minimum": "1"}, {"format": "int8", "minimum": 200}])
+def test_a_number_format_with_a_wrong_or_contradicting_limit_is_refused(schema: Any) -> None:
+    assert faults({"type": "integer", **schema})
 
 
 @pytest.mark.parametrize(
@@ -51,6 +72,16 @@ def faults(schema: Any) -> list[tuple[str, str]]:
             {"enum": [1, 2], "enumNames": ["One", "Two"], "anyOf": [{"const": 1}, {}]},
             {"oneOf": [{"const": 1, "title": "One"}, {"const": 2, "title": "Two"}], "anyOf": [{"const": 1}, {}]},
         ),
+        (
+            {"type": "integer", "format": "int32", "minimum": 1, "default": 20},
+            {"type": "integer", "minimum": 1, "maximum": 2**31 - 1, "default": 20},
+        ),
+        ({"type": "number", "format": "uint8", "maximum": 300}, {"type": "integer", "minimum": 0, "maximum": 255}),
+        (
+            {"format": "int8", "multipleOf": 2},
+            {"minimum": -128, "maximum": 127, "multipleOf": 2, "allOf": [{"multipleOf": 1}]},
+        ),
+        ({"type": "number", "format": "double"}, {"type": "number"}),
     ],
 )
 def test_an_older_keyword_is_translated(sent: Any, translated: Any) -> None:

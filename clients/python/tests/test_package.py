@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from reviewqueue_client import EffectFailed, NotPerformed, Refused, RunEnded, Stopped, Unreachable
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -25,3 +29,20 @@ def test_it_needs_neither_django_nor_the_server():
     )
     assert done.stdout.strip() == "[]"
     assert (PACKAGE / "src" / "reviewqueue_client" / "py.typed").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Refused(409, {"code": "already_decided", "detail": "It is decided.", "retryable": False}),
+        Unreachable("GET runs: no answer", 502),
+        RunEnded("run_1", "failed", {"reason": "no crew"}),
+        EffectFailed("order", None),
+        NotPerformed("not sent"),
+        Stopped("pause"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_survives_pickling_as_engines_store_it(error: BaseException):
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301  our own
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))

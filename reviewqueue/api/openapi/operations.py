@@ -54,6 +54,7 @@ CLOSED = ("already_decided", "withdrawn", "expired", "superseded", "cancelled")
 DECIDING = (
     *CLOSED,
     "already_voted",
+    "second_factor_required",
     "self_review",
     "claimed_by_other",
     "stale_version",

@@ -54,7 +54,14 @@ class ClaimContinuationsView(ApiView):
                 recheck_key(request)
             return _claim(agent, asked, key)
 
-        polled = poll_until(poll, enough=bool, seconds=asked["wait"], agent_id=agent.pk, alone=True)
+        polled = poll_until(
+            poll,
+            enough=bool,
+            seconds=asked["wait"],
+            agent_id=agent.pk,
+            alone=True,
+            check_key=lambda: recheck_key(request),
+        )
         return Response([ClaimResponse.serialize(claimed) for claimed in polled.found], headers=polled.headers)
 
 

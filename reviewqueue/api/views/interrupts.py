@@ -130,6 +130,7 @@ class InterruptView(ApiView):
                 seconds=seconds,
                 agent_id=interrupt.agent_id,
                 alone=False,
+                check_key=lambda: recheck_key(request),
             )
             recheck_key(request)
             interrupt, headers = find_interrupt(caller, interrupt_id), polled.headers

@@ -43,7 +43,7 @@ from reviewqueue.api.responses.runs import (
     TimelineResponse,
     redact_event,
 )
-from reviewqueue.api.scoped_querysets import find_run, interrupts_of, runs_of, scope_of
+from reviewqueue.api.scoped_querysets import find_run, interrupts_of_run, runs_of, scope_of
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.interrupt_serializers import asked_facts, asked_wait
 from reviewqueue.api.serializers.run_serializers import (
@@ -324,7 +324,7 @@ class RunInterruptsView(ApiView):
     def get(self, request: Request, run_id: str) -> Response:
         query = validated_query(request, *PAGE)
         caller = caller_of(request)
-        rows = interrupts_of(caller).filter(run=find_run(caller, run_id)).select_related("queue", "run")
+        rows = interrupts_of_run(caller, find_run(caller, run_id)).select_related("queue", "run")
         return Response(InterruptListResponse.serialize(page(rows, query)))
 
     @describe(

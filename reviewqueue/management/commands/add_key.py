@@ -6,7 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from reviewqueue.management.command_base import ProvisioningCommand
+from ledger import clock
+from ledger.datetimes import format_datetime
+from reviewqueue.management.command_base import ProvisioningCommand, duration
 from reviewqueue.operations.api_keys import SCOPES
 from reviewqueue.operations.provisioning import add_agent_key
 
@@ -26,10 +28,14 @@ class Command(ProvisioningCommand):
             help="run (workers), control (pause, resume and cancel runs), signal (send and list signals)",
         )
         parser.add_argument("--name", default="", help="what the key is for")
+        parser.add_argument("--expires-in", type=duration, metavar="DURATION", help="such as P90D (default: never)")
 
     def change(self, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        made = add_agent_key(options["agent"], scopes=options["scope"], name=options["name"])
-        members = {"agent": options["agent"], "scopes": made.key.scopes, "key": made.text}
+        lasts = options["expires_in"]
+        expires_at = None if lasts is None else clock.now() + lasts
+        made = add_agent_key(options["agent"], scopes=options["scope"], name=options["name"], expires_at=expires_at)
+        ends = None if expires_at is None else format_datetime(expires_at)
+        members = {"agent": options["agent"], "scopes": made.key.scopes, "expires_at": ends, "key": made.text}
         return members, [
             f"Key of agent {options['agent']} with the scopes {', '.join(made.key.scopes)}.",
             f"Shown only once: {made.text}",

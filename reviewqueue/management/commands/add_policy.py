@@ -13,7 +13,7 @@ from reviewqueue.management.command_base import ProvisioningCommand, duration, o
 from reviewqueue.operations.provisioning import POLICY_RULES, add_policy, is_built_in
 from runs.models import Policy, Queue
 from runs.policies import BUILT_IN
-from runs.states import OnExpiry, OnReject, Risk
+from runs.states import OnExpiry, OnReject, Risk, SecondFactor
 
 DURATIONS = {
     "deadline_min": "the shortest time to a deadline",
@@ -91,6 +91,11 @@ class Command(ProvisioningCommand):
             "--require-reason",
             action=BooleanOptionalAction,
             help="must a rejection, or declining to answer, have a reason?",
+        )
+        parser.add_argument(
+            "--second-factor",
+            choices=SecondFactor.values,
+            help="which decisions need a fresh second factor: none, those with high risk, or all",
         )
         parser.add_argument("--self-review", action=BooleanOptionalAction, help="can the run's initiator decide?")
         parser.add_argument("--quorum", type=int, metavar="N", help="how many people must approve the same call")

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
-from reviewqueue.operations.api_keys import find_key, revoke_key
-from reviewqueue.operations.provisioning import ProvisioningError
+from reviewqueue.operations.api_keys import find_key
+from reviewqueue.operations.provisioning import ProvisioningError, revoke_key
 
 
 class Command(ProvisioningCommand):
@@ -22,6 +22,5 @@ class Command(ProvisioningCommand):
         key = find_key(options["key"])
         if key is None:
             raise ProvisioningError("There is no such key.")
-        if not revoke_key(key):
-            raise ProvisioningError("This key was revoked before.")
+        revoke_key(key.pk)
         return {"revoked": f"rq_{key.prefix}"}, [f"rq_{key.prefix} is revoked."]

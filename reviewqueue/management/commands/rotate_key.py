@@ -10,8 +10,8 @@ from django.core.management.base import CommandParser
 from ledger.datetimes import format_datetime
 from reviewqueue.datetimes import duration_text
 from reviewqueue.management.command_base import ProvisioningCommand, duration
-from reviewqueue.operations.api_keys import find_key, rotate_key
-from reviewqueue.operations.provisioning import ProvisioningError
+from reviewqueue.operations.api_keys import find_key
+from reviewqueue.operations.provisioning import ProvisioningError, rotate_key
 
 OVERLAP = timedelta(days=1)
 
@@ -33,7 +33,7 @@ class Command(ProvisioningCommand):
         old = find_key(options["key"])
         if old is None or old.revoked_at is not None:
             raise ProvisioningError("There is no such key, or it is revoked.")
-        made = rotate_key(old, overlap=options["overlap"])
+        made = rotate_key(old.pk, overlap=options["overlap"])
         old.refresh_from_db()
         ends = format_datetime(old.expires_at) if old.expires_at else None
         members = {"key": made.text, "old": f"rq_{old.prefix}", "old_ends": ends}

@@ -14,6 +14,7 @@ from reviewqueue.queries.inbox import InboxRow
 from reviewqueue.text.hidden_characters import warnings_in
 from reviewqueue.text.json_values import fits_in_bulk
 from reviewqueue.text.times import datetime_label
+from runs.policies import needs_second_factor
 from runs.states import DecisionStatus, InterruptStatus, Kind, Risk, Verdict
 
 #: The verdicts of a bulk decision.
@@ -32,6 +33,8 @@ def why_alone(row: InboxRow, reader: AbstractUser, *, now: datetime) -> str:
         return "You cannot decide this request."
     if it.risk == Risk.HIGH:
         return "Requests with high risk are decided one by one."
+    if needs_second_factor(it):
+        return "It needs a second factor: open its own page."
     if it.kind != Kind.APPROVAL or it.schema_id is not None:
         return "It has a form to fill in."
     if row.changed_facts:

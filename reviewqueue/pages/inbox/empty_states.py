@@ -23,6 +23,13 @@ VIEW_NAMES: dict[View, str] = {
     View.EXPIRED: "Closed unanswered",
 }
 
+_EMPTY_VIEWS: dict[View, tuple[str, str]] = {
+    View.MINE: ("You have no requests", "Requests that you claim, or that are assigned to you, appear here."),
+    View.UNCLAIMED: ("No unclaimed requests", "Requests that no reviewer has claimed appear here."),
+    View.DECIDED: ("No decided requests", "Requests that were decided appear here."),
+    View.EXPIRED: ("No requests were closed unanswered", "Expired, cancelled and withdrawn requests appear here."),
+}
+
 
 def empty_inbox(reader: AbstractUser, counts: InboxCounts, asked_for: ListRequest, *, continued: bool) -> EmptyState:
     """``continued``: the list was asked for from a later page on."""
@@ -46,10 +53,11 @@ def empty_inbox(reader: AbstractUser, counts: InboxCounts, asked_for: ListReques
     if not counts.all_open and not counts.views[View.DECIDED] and not counts.views[View.EXPIRED]:
         return _no_request_ever(reader)
     if view != View.OPEN:
+        heading, meaning = _EMPTY_VIEWS[view]
         return EmptyState(
-            picture="no-match",
-            heading="No requests in this view",
-            text=f"{VIEW_NAMES[view]}: none. {_open_elsewhere(counts)}",
+            picture="none-waiting",
+            heading=heading,
+            text=f"{meaning} {_open_elsewhere(counts)}",
             url=address(),
             button="Show all open requests",
         )

@@ -161,7 +161,6 @@ def shown_rows(rows: list[inbox.InboxRow], *, reader: AbstractUser, now: datetim
 def _row(row: inbox.InboxRow, labels: Labels, votes: Tally | None, *, reader: AbstractUser, now: datetime) -> ShownRow:
     it = row.interrupt
     decision = row.decision
-    by = decision.by if decision is not None else None
     label, call = None, None
     if it.kind == Kind.APPROVAL and row.proposal is not None:
         label = labels.get((it.agent_id, str(row.proposal["name"])))
@@ -192,8 +191,8 @@ def _row(row: inbox.InboxRow, labels: Labels, votes: Tally | None, *, reader: Ab
         votes=votes,
         has_voted=has_voted,
         ended=code_labels.closed_label(it),
-        decided_by="" if decision is None else "by default" if by is None else by.get_full_name() or by.get_username(),
-        verdict="" if decision is None else code_labels.VERDICT_DONE.get(decision.verdict, "answered"),
+        decided_by="" if decision is None else code_labels.decider_label(decision, it.kind),
+        verdict="" if decision is None else code_labels.done_label(decision, it.kind),
         decision_id="" if decision is None else decision.public_id,
         decision=decision,
     )

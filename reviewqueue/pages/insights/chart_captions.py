@@ -50,7 +50,9 @@ REFUSAL_REASONS = {
     "claimed_by_other": "because another reviewer had claimed the request",
     "not_permitted": "because the reviewer had no permission",
 }
-SPANS_SHOWN = 4
+SPANS_SHOWN = 3
+#: Fewer rows have no percentage and no percentile: each row is a large share of them.
+FEW = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ def ages(found: Insights) -> Chart:
         about="open requests by age, now",
         head=WAITING_BY_AGE.headings,
         rows=_rows(WAITING_BY_AGE, found, labels={name: label for name, (label, _) in AGE_LABELS.items()}),
-        shapes=svg_charts.column_chart(parts, axis="age of the request", legend=f"ends within 2 h: {soon}")
+        shapes=svg_charts.column_chart(parts, axis="age of the request", legend=f"ends in 2 h: {soon}")
         if number
         else None,
     )
@@ -90,15 +92,22 @@ def ages(found: Insights) -> Chart:
 def _age_finding(bands: dict[str, tuple[int, int]], number: int) -> str:
     if not number:
         return "No open requests"
-    waits = "The one open request is" if number == 1 else f"Most of the {number} open requests are"
     so_far = 0
     for name, (count, _) in bands.items():
         so_far += count
         if so_far * 2 > number and AGE_LABELS[name][1]:
-            return f"{waits} younger than {AGE_LABELS[name][1]}"
+            return f"{_how_many(so_far, number)} younger than {AGE_LABELS[name][1]}"
     if bands["over_3d"][0] * 2 > number:
-        return f"{waits} older than 3 days"
+        return f"{_how_many(bands['over_3d'][0], number)} older than 3 days"
     return f"Half of the {number} open requests are older than 3 days"
+
+
+def _how_many(count: int, number: int) -> str:
+    if number == 1:
+        return "The one open request is"
+    if count == number:
+        return "Both open requests are" if number == 2 else f"All {number} open requests are"
+    return f"Most of the {number} open requests are"
 
 
 def queues(found: Insights) -> Chart:
@@ -109,9 +118,12 @@ def queues(found: Insights) -> Chart:
     finding = "No queue has open requests"
     if by_age:
         slug, oldest = by_age[0]
-        finding = f"In {queue_title(slug)} half of the open requests are older than {_duration_text(oldest.p50)}"
+        finding = f"In {_queue(slug)} half of the open requests are older than {_duration_text(oldest.p50)}"
         if oldest.number == 1:
-            finding = f"The one open request in {queue_title(slug)} is {_duration_text(oldest.p50)} old"
+            finding = f"The one open request in {_queue(slug)} is {_duration_text(oldest.p50)} old"
+        elif oldest.number < FEW:
+            longest = _duration_text(oldest.longest)
+            finding = f"The oldest of {oldest.number} requests in {_queue(slug)} is open for {longest}"
     shown = by_age[:SPANS_SHOWN]
     more = f", the {SPANS_SHOWN} with the oldest of {len(by_age)} queues" if len(by_age) > SPANS_SHOWN else ""
     return _chart(
@@ -119,16 +131,20 @@ def queues(found: Insights) -> Chart:
         about=f"age of open requests by queue, now{more}",
         head=WAITING_BY_QUEUE.headings,
         rows=[
-            [queue_title(slug), *_cells(WAITING_BY_QUEUE, TableRow(parts=(slug,), values=lengths))]
+            [_queue(slug), *_cells(WAITING_BY_QUEUE, TableRow(parts=(slug,), values=lengths))]
             for slug, lengths in by_age
         ],
-        shapes=_spans([(queue_title(slug), lengths) for slug, lengths in shown], at_end="90 % under {}"),
+        shapes=_spans([(_queue(slug), lengths) for slug, lengths in shown], at_end="90 % under {}", of_few="oldest {}"),
     )
+
+
+def _queue(slug: str) -> str:
+    return queue_title(slug) if slug else "No queue"
 
 
 def deciding(found: Insights) -> Chart:
     """Return the chart of the time to decide, by risk."""
-    risks = found.deciding.risks
+    risks, number = found.deciding.risks, found.deciding.lengths.number
     shown = next((risk for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW) if risks[risk].number), None)
     finding = "No decisions in this period"
     if shown is not None:
@@ -136,31 +152,37 @@ def deciding(found: Insights) -> Chart:
         finding = f"Half of the {kind} are decided in {_duration_text(risks[shown].p50)}"
         if risks[shown].number == 1:
             finding = f"The one decided {shown}-risk request took {_duration_text(risks[shown].p50)}"
+        elif risks[shown].number < FEW:
+            longest = _duration_text(risks[shown].longest)
+            finding = f"{risks[shown].number} {kind} were decided, the slowest in {longest}"
     lines = [(risk.capitalize(), risks[risk]) for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW) if risks[risk].number]
     return _chart(
         finding=finding,
-        about=f"time from request to decision, by risk, {_period(found)}, {found.deciding.lengths.number} decisions",
+        about=f"time from request to decision, by risk, {_period(found)}, {_times(number, 'decision')}",
         head=DECIDING_BY_RISK.headings,
         rows=[
             [risk.capitalize(), *_cells(DECIDING_BY_RISK, TableRow(parts=(risk,), values=risks[risk]))]
             for risk in (Risk.HIGH, Risk.MEDIUM, Risk.LOW)
         ],
-        shapes=_spans(lines, at_end="90 % within {}"),
+        shapes=_spans(lines, at_end="90 % within {}", of_few="slowest {}"),
     )
 
 
 def refusals(found: Insights) -> Chart:
     """Return the chart of refused decisions by code."""
     refused = found.refused
-    finding = (
-        f"None of {refused.submitted} decisions was refused" if refused.submitted else "No decisions were submitted"
-    )
+    finding = "No decisions were submitted"
+    if refused.submitted:
+        finding = f"None of {refused.submitted} decisions was refused"
+        finding = "The one submitted decision was not refused" if refused.submitted == 1 else finding
     if refused.total:
         most = next(iter(refused.codes))[1]
         why = REFUSAL_REASONS.get(most, f"as {most}")
         were = "was" if refused.total == 1 else "were"
         often = "" if len(refused.codes) == 1 else "most often "
         finding = f"{refused.total} of {refused.submitted} decisions {were} refused, {often}{why}"
+        if refused.submitted == 1:
+            finding = f"The one submitted decision was refused, {why}"
     by_code: dict[str, int] = {}
     for (_, code), count in refused.codes.items():
         by_code[code] = by_code.get(code, 0) + count
@@ -179,7 +201,11 @@ def resumed(found: Insights) -> Chart:
     ended = runs.number(*FINAL)
     completed = runs.number(RunStatus.COMPLETED)
     finding = "No resumed run has ended"
-    if ended:
+    if ended == 1:
+        finding = f"The one resumed run that ended {'completed' if completed else 'did not complete'}"
+    elif 0 < ended < FEW:
+        finding = f"{completed} of {ended} resumed runs that ended completed"
+    elif ended:
         finding = f"{percent(completed, ended)} of resumed runs completed: {completed} of {ended} that ended"
     others = [
         f"{count} {word}"
@@ -187,6 +213,7 @@ def resumed(found: Insights) -> Chart:
         if (count := runs.number(word))
     ]
     live = runs.number() - ended
+    others += [f"{live} not ended"] if live else []
     points: list[tuple[str, float | None]] = []
     rows = []
     for cut, part in runs.parts.items():
@@ -198,19 +225,17 @@ def resumed(found: Insights) -> Chart:
         rows.append([_label(cut, found), f"{done}", *map(str, counted), f"{sum(part.values()) - over}", share])
     return _chart(
         finding=finding,
-        about=f"by {_cut(found)} of the answer’s delivery; {', '.join([*others, f'{live} not ended'])}",
+        about="; ".join([f"by {_cut(found)} of the answer’s delivery", *([", ".join(others)] if others else [])]),
         head=[_cut(found).capitalize(), "Completed", "Failed", "Cancelled", "Expired", "Not ended", "Share"],
         rows=rows,
-        shapes=svg_charts.line_chart(points, axis="% completed of those that ended") if ended else None,
+        shapes=svg_charts.line_chart(points, axis="% of those that ended") if ended else None,
     )
 
 
 def spared(found: Insights) -> Chart:
     """Return the chart of the work that checkpoints and the effect ledger saved."""
     kept, redone, skipped = found.spared.totals()
-    finding = "No run was resumed from a checkpoint"
-    if kept + redone:
-        finding = f"{kept} of {kept + redone} steps were not done a second time"
+    finding = _steps_finding(kept, redone, resumed_runs=found.resumed.number())
     parts = list(found.spared.parts.items())
     last = max((place for place, (_, (k, r, _)) in enumerate(parts) if k + r), default=None)
     shown = [
@@ -219,13 +244,26 @@ def spared(found: Insights) -> Chart:
     ]
     return _chart(
         finding=finding,
-        about=f"steps after a resume, by {_cut(found)}; {_times(skipped, 'effect')} not done again",
+        about=f"steps before a resume, by {_cut(found)}; {_times(skipped, 'effect')} not done again",
         head=[_cut(found).capitalize(), *SPARED_BY_PERIOD.headings],
         rows=_rows(SPARED_BY_PERIOD, found, labels={cut: _label(cut, found) for cut, _ in parts}),
-        shapes=svg_charts.stacked_column_chart(shown, axis="steps after a resume", legend=("kept", "done again"))
+        shapes=svg_charts.stacked_column_chart(shown, axis="steps", legend=("kept", "done again"))
         if kept + redone
         else None,
     )
+
+
+def _steps_finding(kept: int, redone: int, *, resumed_runs: int) -> str:
+    """``resumed_runs``: a resumed run counts its steps when it reaches its next checkpoint or its end."""
+    total = kept + redone
+    if not total:
+        runs = "1 resumed run has" if resumed_runs == 1 else f"{resumed_runs} resumed runs have"
+        return f"{runs} not reached a checkpoint yet" if resumed_runs else "No run was resumed from a checkpoint"
+    if total == 1:
+        return "The one step before a resume was " + ("not done a second time" if kept else "done a second time")
+    if not redone:
+        return f"None of {total} steps was done a second time"
+    return f"{kept} of {total} steps {'was' if kept == 1 else 'were'} not done a second time"
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -245,7 +283,8 @@ def _chart(
     return Chart(finding=finding, about=about, head=head, rows=rows, picture=picture)
 
 
-def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str) -> svg_charts.SvgElements | None:
+def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str, of_few: str) -> svg_charts.SvgElements | None:
+    """``of_few``: the text at the end of a range of few values, which has no percentile."""
     drawn = [
         svg_charts.TimeRange(
             label=label,
@@ -253,12 +292,20 @@ def _spans(lines: Iterable[tuple[str, Quantiles]], *, at_end: str) -> svg_charts
             p50=lengths.p50,
             p90=lengths.p90,
             at_median=duration_label(lengths.p50),
-            at_end=at_end.format(duration_label(lengths.p90)),
+            at_end=_end_text(lengths, at_end=at_end, of_few=of_few),
         )
         for label, lengths in lines
         if lengths.p10 is not None and lengths.p50 is not None and lengths.p90 is not None
     ]
     return svg_charts.range_chart(drawn, axis="bar: 10 % to 90 %; dot: median; logarithmic") if drawn else None
+
+
+def _end_text(lengths: Quantiles, *, at_end: str, of_few: str) -> str:
+    if lengths.number == 1:
+        return "1 request"
+    if lengths.number < FEW:
+        return of_few.format(_duration_text(lengths.longest))
+    return at_end.format(_duration_text(lengths.p90))
 
 
 def _rows(table: InsightTable, found: Insights, *, labels: Mapping[Any, str] | None = None) -> list[list[str]]:

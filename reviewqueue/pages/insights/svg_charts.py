@@ -145,8 +145,8 @@ def _slots(parts: Sequence[ChartColumn], *, gap: float) -> list[tuple[float, flo
 
 
 def _label_every(parts: int) -> int:
-    """Return how many columns share a label, which is as wide as a tenth of the axis."""
-    return math.ceil(parts / 8)
+    """Return how many columns share a label, which is as wide as a seventh of the axis."""
+    return math.ceil(parts / 6)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -180,10 +180,13 @@ def range_chart(lines: Sequence[TimeRange], *, axis: str) -> SvgElements:
         seconds = min(max(length.total_seconds(), marks[0]), marks[-1])
         return SPAN_X + (math.log(seconds) - low) / (high - low) * (SPAN_END - SPAN_X)
 
-    shapes = []
+    shapes, free_from = [], 0.0
     for seconds in marks:
-        x = x_of(timedelta(seconds=seconds))
-        shapes += [_line("grid", x, 20, x, 172), _text(MARKS[seconds], x, 188, "m")]
+        x, half = x_of(timedelta(seconds=seconds)), len(MARKS[seconds]) * CHARACTER_WIDTH / 2
+        shapes.append(_line("grid", x, 20, x, 172))
+        if x - half >= free_from:
+            shapes.append(_text(MARKS[seconds], x, 188, "m"))
+            free_from = x + half + 4
     step = 152 / max(len(lines), 3)
     for place, line in enumerate(lines):
         y = 20 + step * place + step / 2
@@ -227,10 +230,11 @@ def line_chart(points: Sequence[tuple[str, float | None]], *, axis: str) -> SvgE
         if (len(points) - 1 - number) % every == 0:
             shapes.append(_text(label, x, 196, "m"))
     ends = [place for place in places if place[2] is not None]
-    for x, _, percent in {ends[0], ends[-1]} if ends else ():
+    labelled = [ends[0], ends[-1]] if ends and ends[-1][0] - ends[0][0] > 8 * CHARACTER_WIDTH else ends[-1:]
+    for x, _, percent in labelled:
         assert percent is not None  # noqa: S101  just filtered
         y = scale(percent)
-        text = f"{percent:.1f} %"
+        text = f"{percent:.1f} %" if percent < 100 else "100 %"
         shapes.append(_text(text, _inside(x, text, begin=LEFT), y - 9 if y > TOP + 12 else y + 18, "v m"))
     return [*shapes, _text(f"{axis}; axis starts at {floor}", LEFT, 212)]
 

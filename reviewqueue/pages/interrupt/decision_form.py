@@ -34,14 +34,17 @@ from reviewqueue.pages.schema_forms import (
 )
 from reviewqueue.pages.schema_forms.fields import (
     CHECKS,
+    DATE_TIME,
     INTEGER,
     JSON,
     NUMBER,
+    TIME,
     Alternatives,
     Field,
     Rows,
     all_nodes,
     kind_name,
+    offset_name,
     rows_name,
 )
 from reviewqueue.queries.page_queries import RequestPage
@@ -205,9 +208,9 @@ def _has_changes(form: Form, submission: Submission) -> bool:
     if (submission.value, untouched) != (ABSENT, ABSENT) and not is_equal_json(submission.value, untouched):
         return True
     # A text that is no value of its field, such as half a number.
-    fields = (
-        node for node in all_nodes(form.root) if isinstance(node, Field) and node.widget in (JSON, NUMBER, INTEGER)
-    )
+    parsed = (JSON, NUMBER, INTEGER, DATE_TIME, TIME)
+    nodes = (*all_nodes(form.root), *all_nodes(form.whole))
+    fields = (node for node in nodes if isinstance(node, Field) and node.widget in parsed)
     return any(submission.entered.get(field.name, field.initial).split() != field.initial.split() for field in fields)
 
 
@@ -217,6 +220,7 @@ def _untouched_post(form: Form) -> MultiValueDict[str, str]:
     for node in all_nodes(form.root):
         if isinstance(node, Field):
             sent.setlist(node.name, node.initial.split(",") if node.widget == CHECKS else [node.initial])
+            sent.setlist(offset_name(node.name), [node.initial_offset])
         elif isinstance(node, Alternatives):
             sent.setlist(kind_name(node.name), [node.initial])
         elif isinstance(node, Rows):

@@ -19,6 +19,7 @@ from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import drafts, resume_gateway
 from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
 from reviewqueue.pages.inbox.list_navigation import respond_to_decision
+from reviewqueue.pages.interrupt import step_up
 from reviewqueue.pages.interrupt.decision_form import DecisionForm, new_decision_form, parse_decision_form
 from reviewqueue.pages.interrupt.interrupt_context import build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import RETRYABLE_CODES, describe_refusal
@@ -27,6 +28,7 @@ from reviewqueue.queries.page_queries import RequestPage, get_request_page
 from reviewqueue.text.json_diff_text import changes_between, limit_changes
 from runs.decisions import closed_refusal
 from runs.errors import InputInvalid
+from runs.policies import needs_second_factor
 from runs.states import Kind, Verdict
 
 
@@ -106,6 +108,12 @@ def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
     try:
         if form.chosen is None or form.has_errors:
             raise _refusal_of(screen) or PayloadInvalid(form.error)
+        proof = None
+        if screen.may_decide and needs_second_factor(screen.interrupt):
+            binding = resume_gateway.decision_binding(request.user, screen.interrupt, form.answer())
+            proof, error = step_up.find_proof(request, binding)
+            if proof is None:
+                return _confirm_decision(page, form, binding, error=error)
         receipt = resume_gateway.submit_decision(
             responder=request.user,
             interrupt_id=screen.interrupt.public_id,
@@ -113,6 +121,7 @@ def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
             seen=form.seen,
             door="page",
             request_key=form.request_key,
+            second_factor=proof,
         )
     except InputInvalid as invalid:
         return page.show(form.with_problems(invalid.errors), status=422)
@@ -131,6 +140,24 @@ def _refusal_of(screen: RequestPage) -> Refusal | None:
     if not screen.is_open:
         return closed_refusal(screen.interrupt, screen.winner)
     return screen.why_not
+
+
+def _confirm_decision(page: _Page, form: DecisionForm, binding: str, *, error: str) -> HttpResponse:
+    """Ask for a second factor for exactly this decision. The form is kept as a draft meanwhile."""
+    request = page.request
+    _save_submitted(request, page.screen.interrupt.public_id)
+    challenge = step_up.offer_challenge(request, binding, error=error)
+    edited = form.answer().arguments if form.chosen is not None and form.chosen.verdict == Verdict.EDIT else None
+    context = build_interrupt_context(page.screen, reader=request.user, now=page.now, edited=edited)
+    context |= {
+        "decision_form": form,
+        "challenge": challenge,
+        "js_data": {"request_options": challenge.options},
+        "submitted_fields": drafts.submitted_fields(request.POST),
+        "pressed": form.pressed,
+        "edited": request.POST.get("edited", ""),
+    }
+    return render_page(request, "interrupt/confirm_decision.html", context, status=422 if error else 200)
 
 
 def _review_edit(page: _Page, form: DecisionForm) -> HttpResponse:

@@ -106,7 +106,7 @@ def previous_decisions(interrupt: Interrupt, *, reader: AbstractUser) -> list[Pr
     return [
         PreviousDecision(
             decision=decision,
-            done=code_labels.VERDICT_DONE.get(decision.verdict, "answered"),
+            done=code_labels.done_label(decision, decision.interrupt.kind),
             facts=tuple(overtaking_facts(decision)),
             is_undone=decision.status == DecisionStatus.REVOKED,
         )

@@ -31,6 +31,7 @@ from reviewqueue.text.json_values import RenderedValue, count_members, render_ar
 from reviewqueue.text.times import duration_label
 from runs.interrupts import is_past_deadline
 from runs.models import Agent, Comment, Fact, FactStatus, Interrupt
+from runs.policies import needs_second_factor
 from runs.states import Kind
 
 LARGE_CALL = 8_000  # bytes of JSON text of the arguments
@@ -137,10 +138,18 @@ def build_interrupt_context(
         "effects": effect_rows(screen.effects, interrupt.agent, labels),
         "evidence": [split_evidence(entry) for entry in interrupt.evidence],
         "timeline": timeline_entries(screen.events, reader=reader, waits=screen.waits)[::-1],
+        "escalations": [
+            (
+                code_labels.queue_title(event.refs.get("before") or ""),
+                code_labels.queue_title(event.refs["to"]),
+                event.at,
+            )
+            for event in screen.escalations
+        ],
         "escalation_levels": code_labels.escalation_levels(interrupt),
         "deadline_action": code_labels.deadline_outcome_short(interrupt),
         "gauge": _gauge(interrupt, now=now),
-        "winner_done": "" if screen.winner is None else code_labels.VERDICT_DONE.get(screen.winner.verdict, "answered"),
+        "winner_done": "" if screen.winner is None else code_labels.done_label(screen.winner, interrupt.kind),
         "closed": code_labels.closed_label(interrupt),
         "rendered_call": rendered,
         "large_call": None if rendered is None else _large_call(proposal, rendered),
@@ -156,6 +165,7 @@ def build_interrupt_context(
         ),
         "is_claimed_by_you": interrupt.claimed_by_id == reader.pk,
         "author_token": author_token(reader),
+        "needs_second_factor": needs_second_factor(interrupt),
     }
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
+from django.utils.text import capfirst
 
 from ledger.errors import Refusal
 from reviewqueue.api.problems import PROBLEMS
@@ -24,7 +25,7 @@ from runs.interrupts import is_past_deadline
 from runs.models import Decision
 
 #: After these refusals the reviewer can decide the request again, so the draft fills in the form when it is opened.
-RETRYABLE_CODES = frozenset({"stale_version", "claimed_by_other", "busy"})
+RETRYABLE_CODES = frozenset({"stale_version", "claimed_by_other", "busy", "second_factor_required"})
 
 _HEADLINES: dict[str, str] = {
     "stale_version": "This request changed while you read it.",
@@ -35,6 +36,7 @@ _HEADLINES: dict[str, str] = {
     "already_voted": "Your vote already counts.",
     "claimed_by_other": "Another reviewer has claimed this request.",
     "not_permitted": "You do not have permission to decide this request.",
+    "second_factor_required": "This decision needs your second factor.",
     "self_review": "You started this run, so another reviewer must decide.",
     "already_decided": "Another reviewer decided first.",
     "input_invalid": "Your answer is invalid.",
@@ -57,6 +59,7 @@ WHO_CAN: dict[str, str] = {
     "not_permitted": "No other reviewer can at present. A lead must add a reviewer to the queue.",
     "payload_invalid": "You can. Choose a decision, fill in its fields and press its button.",
     "rate_limited": "You can decide later. You made too many refused attempts in one hour.",
+    "second_factor_required": "You can. Open the request, decide it there and use your second factor.",
     "self_review": "No other reviewer can at present. A lead must add a reviewer to the queue.",
     "stale_version": "You can. Read what changed, then decide.",
     "superseded": "No reviewer can: another answer superseded it.",
@@ -128,7 +131,7 @@ def describe_refusal(
         headline=headline,
         detail=detail,
         winner=screen.winner,
-        winner_done="" if screen.winner is None else code_labels.VERDICT_DONE.get(screen.winner.verdict, "answered"),
+        winner_done="" if screen.winner is None else code_labels.done_label(screen.winner, screen.interrupt.kind),
         recorded=recorded.order_by("-id").first(),
         entered=_entered_texts(decision_form),
         names=names_of_deciders(refusal),
@@ -157,8 +160,8 @@ def _headline_and_detail(
 ) -> tuple[str, str]:
     winner = screen.winner
     if refusal.code == "already_decided" and winner is not None:
-        who = winner.by.get_full_name() or winner.by.get_username() if winner.by else "The policy’s default"
-        done = code_labels.VERDICT_DONE.get(winner.verdict, "answered")
+        who = capfirst(code_labels.decider_label(winner, screen.interrupt.kind))
+        done = code_labels.done_label(winner, screen.interrupt.kind)
         earlier = now - winner.created_at
         ago = times.duration_label(earlier) if earlier.total_seconds() >= 1 else "moments"
         return f"{who} was first.", f"{who} {done}: {ago} before your answer arrived."
@@ -202,7 +205,7 @@ def _entered_texts(decision_form: DecisionForm) -> tuple[tuple[str, str], ...]:
 
 def _is_text(name: str) -> bool:
     """Return whether a control has a text of the reviewer, not a chosen branch or the checkbox of an empty list."""
-    return name.rpartition(".")[2] not in ("-kind", "-empty")
+    return name.rpartition(".")[2] not in ("-kind", "-empty", "-offset")
 
 
 def _field_label(name: str) -> str:

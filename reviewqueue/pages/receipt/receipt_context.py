@@ -90,7 +90,7 @@ def build_receipt_context(
         "changes": _changes_of_edit(decision),
         "overtaken_by": overtaking_facts(decision),
         "next_round": None if decision.status == DecisionStatus.ACCEPTED else next_round(decision, reader=reader),
-        "done": code_labels.VERDICT_DONE.get(decision.verdict, "answered"),
+        "done": code_labels.done_label(decision, interrupt.kind),
         "status_label": status_label,
         "status_details": ", ".join(_status_details(screen, status_label)),
         "status_tone": status_tone,

@@ -133,7 +133,7 @@ def run_context(screen: RunDetails, *, reader: AbstractUser, now: datetime) -> d
                 "queue": code_labels.queue_name(wait.queue),
                 "then": code_labels.deadline_outcome_short(wait),
                 "is_open": wait.status == InterruptStatus.WAITING,
-                "word": code_labels.VERDICT_DONE.get(decision.verdict, word) if decision is not None else word,
+                "word": word if decision is None else code_labels.done_label(decision, wait.kind),
                 "icon": icon,
                 "decision": decision,
             }

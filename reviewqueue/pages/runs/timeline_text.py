@@ -245,6 +245,8 @@ def _suspended(event: Event, lookup: _Lookup) -> _Text:
 def _answered(event: Event, lookup: _Lookup) -> _Text:
     decision = lookup.decision(event)
     verdict = code_labels.VERDICT_DONE.get(str(event.refs.get("verdict")), "answered")
+    if event.refs.get("second_factor"):
+        verdict = f"{verdict} with a second factor"
     note = decision.message if decision is not None else ""
     if event.actor == "system:signal":
         return _Text(words="The expected signal arrived", sub=_key(event.refs.get("signal")), icon="check")

@@ -16,11 +16,13 @@ import simplejson
 from ledger import exact_json
 from ledger.exact_json import ABSENT
 from reviewqueue.pages.schema_forms import field_help
+from reviewqueue.pages.schema_forms.date_times import split_time
 from reviewqueue.pages.schema_forms.fields import (
     ALTERNATIVES,
     CHECKS,
     CHOICE,
     DATE,
+    DATE_TIME,
     ENTRIES,
     FIXED,
     INTEGER,
@@ -31,6 +33,7 @@ from reviewqueue.pages.schema_forms.fields import (
     MAX_ROWS,
     NUMBER,
     OBJECT,
+    TIME,
     UNCHANGEABLE,
     Alternatives,
     Branch,
@@ -43,11 +46,13 @@ from reviewqueue.pages.schema_forms.fields import (
     Rows,
     TooLarge,
     all_nodes,
+    json_name,
 )
 from reviewqueue.pages.schema_forms.form_parser import SubmittedRows
 from reviewqueue.pages.schema_forms.rendered_form import Form
 from reviewqueue.pages.schema_forms.schema_merging import (
     any_of,
+    asks_for_other_members,
     has_conditional_entries,
     members_of,
     merge_schemas,
@@ -59,6 +64,7 @@ from reviewqueue.pages.schema_forms.widgets import (
     branches_of,
     can_show,
     count_options,
+    is_type_implied,
     option_key,
     options_of,
     plain_schema_of,
@@ -103,7 +109,25 @@ def build_form(
         path=(prefix,), pointer="", label="Answer", is_name=False, by_agent=False, required=not free, proposed=proposed
     )
     builder = Builder(schema, submitted_rows or SubmittedRows(), edits=proposed is not ABSENT)
-    return Form(prefix=prefix, root=builder.build(root), schema=schema)
+    node = builder.build(root)
+    return Form(prefix=prefix, root=node, schema=schema, whole=_whole_answer(prefix, node))
+
+
+def _whole_answer(prefix: str, root: Node) -> Field | None:
+    """Return the JSON box for a whole answer that fields cannot hold, such as an entry with line ends."""
+    if isinstance(root, Field) and root.widget in (JSON, FIXED, UNCHANGEABLE):
+        return None
+    return Field(
+        name=json_name(prefix),
+        id=f"{prefix}--json",
+        pointer="",
+        label="Whole answer",
+        by_agent=False,
+        widget=JSON,
+        required=False,
+        rule=f"JSON; {field_help.WHOLE_ANSWER}",
+        folded="Enter the whole answer as JSON",
+    )
 
 
 def build_edit_form(arguments: Any, *, prefix: str = "arguments", submitted_rows: SubmittedRows | None = None) -> Form:
@@ -157,7 +181,7 @@ class Builder:
             raise TooLarge
         schema = self.resolved(schema)
         place = self.with_first_value(schema, self.labelled(schema, place))
-        kind = widget_for(schema)
+        kind = ALTERNATIVES if is_type_implied(schema) and not place.is_branch else widget_for(schema)
         if place.depth > MAX_GROUPS_INSIDE and kind in (OBJECT, LIST, ALTERNATIVES):
             return self.counted(lambda: self.json(schema, place, field_help.TOO_DEEP))
         if kind == CHOICE and not self.takes_options(count_options(schema)):
@@ -256,8 +280,9 @@ class Builder:
         listed = self.members(schema)
         named = {member.name for member in listed}
         beyond = {name: value for name, value in given.items() if name not in named}
-        has_others = takes_other_members(schema, self.resolved, named=len(listed))
-        if not has_others:  # no box for them: a field for each one that was proposed
+        has_others = takes_other_members(schema)
+        is_asked = has_others and asks_for_other_members(schema, self.resolved, named=len(listed))
+        if not is_asked:  # no box that is seen at once: a field for each one that was proposed
             listed += [_Member(name=name, schema=plain_schema_of(value)) for name, value in beyond.items()]
         if self.as_given and given:
             order = {name: at for at, name in enumerate(given)}
@@ -284,7 +309,7 @@ class Builder:
             hint=field_help.hint(schema),
             was_given=isinstance(place.proposed, dict),
             members=members,
-            others=self.others(place, beyond) if has_others else None,
+            others=self.others(place, beyond if is_asked else {}, is_folded=not is_asked) if has_others else None,
             offers_empty=not place.required and not any(map(_needs_input, members.values())),
         )
         # Without a field that can be filled in, the form could not tell whether an optional group is meant.
@@ -304,16 +329,18 @@ class Builder:
                 found.append(_Member(name=name, schema=inner, required=name in required, is_conditional=is_conditional))
         return sorted(found, key=lambda member: member.is_conditional)
 
-    def others(self, place: Place, proposed: dict[str, Any]) -> Field:
-        """Return the JSON box for members that the schema does not name."""
-        place = place.others(proposed or ABSENT)
-        make = lambda: self.json({"type": "object"}, place, field_help.ANY_NAMES)  # noqa: E731
-        box = self.counted(make)
-        assert isinstance(box, Field)  # noqa: S101  a JSON box is one control
+    def others(self, place: Place, proposed: dict[str, Any], *, is_folded: bool) -> Field:
+        """Return the JSON box for members that the schema does not name. A folded one does not count as a field."""
+        box = self.json({"type": "object"}, place.others(proposed or ABSENT), field_help.ANY_NAMES)
+        if is_folded:
+            return replace(box, folded="Add other members as JSON")
+        self.counted(lambda: box)
         return box
 
     def plain(self, kind: str, schema: Any, place: Place) -> Field:
         initial = "" if place.proposed is ABSENT else _text_of(place.proposed)
+        if kind in (DATE_TIME, TIME):
+            return self.time(kind, schema, place, initial)
         if kind == LINE and "format" not in schema:
             kind = LINES  # a text can have several lines, however short it is
         required_empty = schema.get("minLength") == 0 or schema.get("maxLength") == 0
@@ -330,6 +357,15 @@ class Builder:
             input_type="date" if kind == DATE else "text",
             input_mode=field_help.INPUT_MODES.get(schema.get("format", ""), ""),
         )
+
+    def time(self, kind: str, schema: Any, place: Place, initial: str) -> Field:
+        """Return a picker with a zone; a text field if the picker cannot show the initial value."""
+        parts = split_time(kind, initial) if initial else ("", "")
+        if parts is None or (initial and schemas.validate({"format": schema["format"]}, initial)):
+            return self.plain(LINE, schema, place)
+        local, offset = parts
+        input_type = "datetime-local" if kind == DATE_TIME else "time"
+        return self.field(schema, place, widget=kind, initial=local, initial_offset=offset, input_type=input_type)
 
     def can_be_empty(self, schema: Any) -> bool:
         """Return whether the schema itself says something about the empty text, and accepts it."""
@@ -415,7 +451,8 @@ def _is_long(schema: dict[str, Any]) -> bool:
 
 
 def _can_be_filled(node: Node) -> bool:
-    return not isinstance(node, Group) and not (isinstance(node, Field) and node.widget in (FIXED, UNCHANGEABLE))
+    is_closed = isinstance(node, Field) and (node.widget in (FIXED, UNCHANGEABLE) or node.folded)
+    return not isinstance(node, Group) and not is_closed
 
 
 def _why_json(schema: Any) -> str:
@@ -521,13 +558,16 @@ def _rows(builder: Builder, schema: dict[str, Any], place: Place) -> Rows:
 
 
 def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -> Node:
-    """Return the node of a value with `oneOf`, `anyOf` or several types. Raises ``TooLarge``.
+    """Return the node of a value with `oneOf`, `anyOf`, several types or none. Raises ``TooLarge``.
 
-    Null is an alternative, and so is leaving an optional value out: empty, null and absent are different answers.
+    Null is an alternative, and so is leaving an optional value out: empty, null and absent are different answers. Where a
+    branch names no type, it is rendered as the type that its keywords are for, and a JSON box takes values of other types.
     """
-    subschemas = [builder.resolved(branch) for branch in branches_of(schema)]
+    is_single = is_type_implied(schema)
+    subschemas = [schema] if is_single else [builder.resolved(branch) for branch in branches_of(schema)]
+    is_open = any(map(is_type_implied, subschemas))
     chosen = _matching_branch(builder, subschemas, place.proposed)
-    if place.proposed is not ABSENT and chosen is None:
+    if place.proposed is not ABSENT and chosen is None and not is_open:
         return builder.counted(lambda: builder.json(schema, place, field_help.OTHER_KIND))
     branches = [] if place.required else [Branch(key="", label="Left out", by_product=True)]
     labels = _branch_labels(subschemas)
@@ -541,8 +581,14 @@ def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -
         proposed = place.proposed if chosen == index else ABSENT
         inner = place.branch(key, label=label, by_agent=not by_product, proposed=proposed)
         node = builder.node(subschema, inner)
-        whole = builder.with_definitions(subschema)
+        whole = None if is_single else builder.with_definitions(subschema)
         branches.append(Branch(key=key, label=label, by_product=by_product, node=node, schema=whole))
+    initial = "" if chosen is None else str(chosen)
+    if is_open:
+        proposed = place.proposed if chosen is None else ABSENT
+        branches.append(_branch_of_other_types(builder, place, proposed))
+        initial = initial if proposed is ABSENT else _OTHER_TYPES
+        initial = initial or ("0" if is_single and place.required and not place.bare else "")
     return Alternatives(
         name=place.name,
         id=place.id,
@@ -553,9 +599,18 @@ def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -
         required=place.required,
         hint=field_help.hint(schema),
         remark=place.remark,
-        initial="" if chosen is None else str(chosen),
+        initial=initial,
         branches=tuple(branches),
     )
+
+
+_OTHER_TYPES = "other"
+
+
+def _branch_of_other_types(builder: Builder, place: Place, proposed: Any) -> Branch:
+    inner = place.branch(_OTHER_TYPES, label="Other value", by_agent=False, proposed=proposed)
+    node = builder.counted(lambda: builder.json(True, inner, field_help.OTHER_TYPES))
+    return Branch(key=_OTHER_TYPES, label="A value of another type", by_product=True, node=node)
 
 
 def _matching_branch(builder: Builder, subschemas: list[Any], value: Any) -> int | None:

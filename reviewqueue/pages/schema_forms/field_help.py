@@ -14,6 +14,7 @@ from reviewqueue.pages.schema_forms.fields import (
     CHECKS,
     CHOICE,
     DATE,
+    DATE_TIME,
     ENTRIES,
     FIXED,
     INTEGER,
@@ -22,14 +23,17 @@ from reviewqueue.pages.schema_forms.fields import (
     LINES,
     LIST,
     NUMBER,
+    TIME,
     UNCHANGEABLE,
 )
+from reviewqueue.pages.schema_forms.pattern_examples import pattern_example
 from runs import schemas
 from runs.schemas.error_messages import FORMAT_LABELS
 
 _MAX_LABEL = 200
 _MAX_HINT = 1_000
 _MAX_REMARK = 80
+_OTHER_PATTERN = "in a certain form, which is checked when you send it"
 
 INPUT_MODES = {"email": "email", "uri": "url"}
 
@@ -41,6 +45,8 @@ TOO_MANY = "it has too many fields for a form"
 OTHER_KIND = "the value shown has another type than the schema asks for"
 FREE_RULES = "its schema has rules that a field cannot show"
 CONDITIONAL = "only with some of the other answers"
+OTHER_TYPES = "its schema names no type, so that a value of another type can be valid"
+WHOLE_ANSWER = "it is sent instead of the fields above"
 NOTHING_TO_FILL = "it has no fields: it can only be sent or left out"
 
 _TYPE_LABELS = {
@@ -118,7 +124,7 @@ def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
         rules.append(f"at most {schema['maxLength']} characters")
     if widget == INTEGER:
         rules.insert(0, "a whole number")
-    if "format" in schema and widget != DATE:
+    if "format" in schema and widget not in (DATE, DATE_TIME, TIME):
         rules.append(FORMAT_LABELS[schema["format"]])
     if "pattern" in schema:
         rules += _pattern_rule(schema)
@@ -126,12 +132,19 @@ def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
 
 
 def _pattern_rule(schema: dict[str, Any]) -> list[str]:
-    """Return an example of a text that matches; the pattern itself only where the agent neither shows nor describes one."""
+    """Return an example of a text that matches: the agent's, or, where the agent describes nothing, one of ours. The
+    pattern itself is never shown.
+    """
+    rules = {word: schema[word] for word in ("pattern", "minLength", "maxLength") if word in schema}
     texts = [one for one in schema.get("examples", ()) if isinstance(one, str)]
-    example = next((one for one in texts if not schemas.validate({"pattern": schema["pattern"]}, one)), None)
+    example = next((one for one in texts if not schemas.validate(rules, one)), None)
     if example is not None:
         return [f"such as {truncate(example, _MAX_REMARK)}"]
-    return [] if "description" in schema else [f"matching the pattern {schema['pattern']}"]
+    if "description" in schema:
+        return []
+    words, example = pattern_example(schema["pattern"]) or ("", "")
+    checked = rules if words == "such as" else {"pattern": schema["pattern"]}
+    return [f"{words} {example}"] if example and not schemas.validate(checked, example) else [_OTHER_PATTERN]
 
 
 def _list_rule(schema: dict[str, Any], widget: str) -> str:

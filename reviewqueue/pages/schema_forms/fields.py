@@ -18,6 +18,7 @@ MAX_ROWS = 100  # entries of a list that have fields of their own
 LINE, LINES, NUMBER, INTEGER, DATE, CHOICE, FIXED, JSON = (
     "line", "lines", "number", "integer", "date", "choice", "fixed", "json",
 )  # fmt: skip
+DATE_TIME, TIME = "date-time", "time"  # a picker and a zone
 UNCHANGEABLE = "unchangeable"  # a value of a call that is too large to be changed on a page
 ENTRIES, CHECKS = "entries", "checks"  # a list with one entry per line, and as checkboxes
 OBJECT, LIST, ALTERNATIVES = "object", "list", "alternatives"  # these contain further nodes
@@ -53,6 +54,7 @@ class Field:
     options: tuple[Option, ...] = ()
     initial: str = ""  # the initial text; for checkboxes the keys, separated by commas
     original: Any = ABSENT  # the value of the initial text
+    initial_offset: str = ""  # of a date with a time, whose initial text is the local time
     entry_type: str = ""  # of a list with one entry per line: "string", "number", "integer"
     may_be_empty: bool = False  # a required text that is sent as "" where it is left empty
     is_long: bool = False  # a text of which several lines are expected
@@ -61,6 +63,7 @@ class Field:
     owner_label: str = ""  # the label that the agent's owner set for an argument of a call
     unit: str = ""  # the value is an amount: a changed value must be a number
     offers_empty: bool = False  # a text that is sent as "" only if its checkbox says so
+    folded: str = ""  # a JSON box that few answers need: the label of what opens it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,9 +191,14 @@ def empty_name(name: str) -> str:
     return f"{name}.-empty"
 
 
-def others_name(name: str) -> str:
-    """Return the name of the JSON box for the other members of an object."""
-    return f"{name}.-others"
+def offset_name(name: str) -> str:
+    """Return the name of the list of zones beside a date with a time."""
+    return f"{name}.-offset"
+
+
+def json_name(name: str) -> str:
+    """Return the name of the JSON box that takes a whole answer instead of the fields."""
+    return f"{name}.-json"
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}")
@@ -225,6 +233,7 @@ class Place:
     by_agent: bool = True
     number: int = 0
     may_be_empty: bool = False
+    is_branch: bool = False  # one of several alternatives, among which another one takes values of other types
 
     @property
     def name(self) -> str:
@@ -294,4 +303,5 @@ class Place:
             proposed=proposed,
             depth=self.depth + 1,
             may_be_empty=True,
+            is_branch=True,
         )

@@ -16,15 +16,18 @@ from django.utils.datastructures import MultiValueDict
 from ledger import exact_json
 from ledger.errors import PayloadInvalid, Problem
 from ledger.exact_json import ABSENT
+from reviewqueue.pages.schema_forms.date_times import NoTime, is_local_time, is_same_local, join_time
 from reviewqueue.pages.schema_forms.fields import (
     CHECKS,
     CHOICE,
+    DATE_TIME,
     ENTRIES,
     FIXED,
     INTEGER,
     JSON,
     MAX_ROWS,
     NUMBER,
+    TIME,
     UNCHANGEABLE,
     Alternatives,
     Field,
@@ -34,6 +37,7 @@ from reviewqueue.pages.schema_forms.fields import (
     all_nodes,
     empty_name,
     kind_name,
+    offset_name,
     rows_name,
     was_empty,
 )
@@ -56,6 +60,8 @@ def parse_submission(form: Form, post: Mapping[str, Any]) -> Submission:
     """Return the submitted value, or ``ABSENT``, and every problem with its JSON Pointer."""
     parser = _Parser(post)
     value, _ = parser.node(form.root) if form.root else _NOTHING
+    if form.whole is not None and post.get(form.whole.name, "").strip():
+        value = parser.whole(form.whole)
     problems = (*parser.problems, *_validate(form, value, parser))
     return Submission(form=form, value=value, problems=problems, entered=parser.entered)
 
@@ -73,7 +79,7 @@ def _validate(form: Form, value: Any, parser: _Parser) -> list[Problem]:
         problems = parser.explained(schemas.validate(form.schema, None if value is ABSENT else value))
     return [
         Problem(problem.pointer, "choose one")
-        if problem.message == "is missing" and _is_choice(form, problem)
+        if problem.message == "is missing" and not parser.is_whole and _is_choice(form, problem)
         else problem
         for problem in problems
         if not any(_is_inside(problem.pointer, pointer) for pointer in unreadable)
@@ -99,6 +105,7 @@ class _Parser:
         self.problems: list[Problem] = []
         self.chosen: dict[str, tuple[Any, Any]] = {}  # schema and value of the chosen branches, by pointer
         self.left_out: list[str] = []  # pointers of required fields without a value
+        self.is_whole = False  # the whole answer was entered as JSON
 
     def node(self, node: Node) -> tuple[Any, bool]:
         """Return the value, and whether a field is filled in, so that an optional group around it is sent."""
@@ -117,6 +124,14 @@ class _Parser:
         if isinstance(node, Rows):
             return self.rows(node)
         return self.alternatives(node) if isinstance(node, Alternatives) else self.field(node)
+
+    def whole(self, field: Field) -> Any:
+        """Return the whole answer, which was entered as JSON. The fields are shown again and otherwise ignored."""
+        self.is_whole = True
+        self.problems.clear()
+        self.left_out.clear()
+        self.chosen.clear()
+        return self.node(field)[0]
 
     def group(self, group: Group) -> tuple[Any, bool]:
         value, filled = {}, False
@@ -232,6 +247,8 @@ class _Parser:
             return field.original, True
         if field.widget == CHECKS:
             return self.checks(field)
+        if field.widget in (DATE_TIME, TIME):
+            return self.time(field)
         text = self.one(field.name, initial=field.initial)
         if field.original is not ABSENT and text == _line_ends(field.initial) and not self.is_emptied(field, text):
             return field.original, True
@@ -248,6 +265,19 @@ class _Parser:
         if text == "":
             return ("", False) if field.required and field.may_be_empty else _NOTHING
         return text, True
+
+    def time(self, field: Field) -> tuple[Any, bool]:
+        """Return the time of a picker and a zone, or a text that has its own offset."""
+        text = self.one(field.name, initial=field.initial)
+        if not text or not is_local_time(field.widget, text):
+            return (text, True) if text else _NOTHING  # the schema says what is wrong with it
+        zone = self.one(offset_name(field.name), initial=field.initial_offset)
+        if field.original is not ABSENT and zone == field.initial_offset and is_same_local(text, field.initial):
+            return field.original, True
+        try:
+            return join_time(field.widget, text, zone), True
+        except NoTime as error:
+            raise _Unreadable(str(error)) from None
 
     def is_emptied(self, field: Field, text: str) -> bool:
         """Return whether an optional list was emptied, so that it is left out."""

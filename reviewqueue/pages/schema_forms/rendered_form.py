@@ -10,14 +10,17 @@ from functools import cached_property
 from typing import Any
 
 from ledger.errors import Problem
+from reviewqueue.pages.schema_forms.date_times import OffsetOption, is_local_time, offset_options
 from reviewqueue.pages.schema_forms.fields import (
     CHECKS,
     CHOICE,
     DATE,
+    DATE_TIME,
     ENTRIES,
     FIXED,
     JSON,
     LINES,
+    TIME,
     UNCHANGEABLE,
     Alternatives,
     Branch,
@@ -29,6 +32,7 @@ from reviewqueue.pages.schema_forms.fields import (
     all_nodes,
     empty_name,
     kind_name,
+    offset_name,
     rows_name,
     was_empty,
 )
@@ -59,6 +63,8 @@ class RenderedField:
     offers_empty: bool = False  # an optional list can be sent although it is empty
     empty_name: str = ""
     empty_ticked: bool = False
+    offset_name: str = ""
+    offsets: tuple[OffsetOption, ...] = ()  # of a date with a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +138,7 @@ class RenderedGroup:
     described_by: str
     id: str
     errors: tuple[FormError, ...] = ()
+    whole: RenderedField | None = None
     offers_empty: bool = False
     empty_name: str = ""
     empty_ticked: bool = False
@@ -141,6 +148,7 @@ RenderedNode = RenderedField | RenderedGroup | RenderedRows | RenderedAlternativ
 
 
 RADIOS_UP_TO = 6
+ROWS_UP_TO = 4  # choices with long labels, below each other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +158,7 @@ class Form:
     prefix: str
     root: Node | None
     schema: Any
+    whole: Field | None = None  # a JSON box that takes the whole answer instead of the fields
 
     @cached_property
     def rendered(self) -> RenderedGroup:
@@ -179,6 +188,11 @@ class Submission:
         return Submission(form=self.form, value=self.value, problems=(*self.problems, *problems), entered=self.entered)
 
 
+def is_whole_entered(form: Form, entered: Mapping[str, str]) -> bool:
+    """Return whether the whole answer was entered as JSON, so that the fields do not count."""
+    return form.whole is not None and bool(entered.get(form.whole.name, "").strip())
+
+
 def render_form(form: Form, *, entered: Mapping[str, str], problems: Sequence[Problem]) -> RenderedGroup:
     return _Renderer(form, entered, problems).render()
 
@@ -187,7 +201,7 @@ class _Renderer:
     def __init__(self, form: Form, entered: Mapping[str, str], problems: Sequence[Problem]) -> None:
         self.form = form
         self.entered = entered
-        self.nodes = list(all_nodes(form.root))
+        self.nodes = [form.whole] if form.whole and is_whole_entered(form, entered) else list(all_nodes(form.root))
         self.messages: dict[str, list[str]] = {}
         order = {node.id: place for place, node in enumerate(self.nodes)}
         placed = [self.placed(problem) for problem in problems]
@@ -221,6 +235,9 @@ class _Renderer:
             described_by="",
             id=f"{self.form.prefix}--form",
             errors=self.errors,
+            whole=self.field(self.form.whole, tuple(self.messages.get(self.form.whole.id, ())))
+            if self.form.whole
+            else None,
         )
 
     def node(self, node: Node) -> RenderedNode:
@@ -302,7 +319,10 @@ class _Renderer:
         text = self.entered.get(field.name, field.initial)
         keys = set(text.split(",")) if field.widget == CHECKS else {text}
         # A browser's date picker drops an invalid date; the entered text must stay.
-        blanked = field.widget == DATE and text and schemas.validate({"format": "date"}, text)
+        is_time = field.widget in (DATE_TIME, TIME)
+        is_no_date = field.widget == DATE and bool(schemas.validate({"format": "date"}, text))
+        blanked = text and (is_no_date or (is_time and not is_local_time(field.widget, text)))
+        zone = self.entered.get(offset_name(field.name), "")
         is_list = field.widget in (ENTRIES, CHECKS)
         return RenderedField(
             field=field,
@@ -321,6 +341,8 @@ class _Renderer:
             offers_empty=field.offers_empty or (is_list and not field.required),
             empty_name=empty_name(field.name),
             empty_ticked=self.is_ticked(field.name, given=field.original in ([], "")),
+            offset_name=offset_name(field.name),
+            offsets=tuple(offset_options(field.widget, shown=field.initial_offset, chosen=zone)) if is_time else (),
         )
 
 
@@ -348,12 +370,18 @@ def _contains(outer: str, pointer: str) -> bool:
 
 
 def _template(field: Field) -> str:
+    if field.folded:
+        return "forms/_folded_json_input.html"
     if field.widget == CHOICE:
-        return f"forms/_{'radio_buttons' if len(field.options) <= RADIOS_UP_TO else 'select'}.html"
+        is_tall = not _are_short(field.options) and not any(option.hint for option in field.options)
+        most = ROWS_UP_TO if is_tall else RADIOS_UP_TO
+        return f"forms/_{'radio_buttons' if len(field.options) <= most else 'select'}.html"
     return {
         LINES: "forms/_textarea.html",
         ENTRIES: "forms/_textarea.html",
         CHECKS: "forms/_checkboxes.html",
+        DATE_TIME: "forms/_date_time.html",
+        TIME: "forms/_date_time.html",
         JSON: "forms/_json_input.html",
         FIXED: "forms/_fixed_value.html",
         UNCHANGEABLE: "forms/_unchangeable_value.html",

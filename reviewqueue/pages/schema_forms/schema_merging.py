@@ -247,14 +247,18 @@ def _all_names_in(schema: Any, resolve: Resolve, *, negated: bool | None) -> lis
     return found
 
 
-def takes_other_members(schema: dict[str, Any], resolve: Resolve, *, named: int) -> bool:
-    """Return whether an object can have, or need, members that its schema does not name.
+def takes_other_members(schema: dict[str, Any]) -> bool:
+    """Return whether an object can have members that its schema does not name."""
+    parts = [schema, *schema.get("allOf", ())]
+    return not any(part.get("additionalProperties") is False and "patternProperties" not in part for part in parts)
 
-    An object whose schema says nothing about other members accepts them, but nothing asks a reviewer for one.
+
+def asks_for_other_members(schema: dict[str, Any], resolve: Resolve, *, named: int) -> bool:
+    """Return whether a schema says something about members that it does not name, or needs one.
+
+    An object whose schema says nothing about them accepts them, but few answers have one.
     """
     parts = [schema, *schema.get("allOf", ())]
-    if any(part.get("additionalProperties") is False and "patternProperties" not in part for part in parts):
-        return False
     return any(_asks_for_others(part, resolve, named=named, negated=False) for part in parts)
 
 

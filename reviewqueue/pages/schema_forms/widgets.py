@@ -16,6 +16,7 @@ from reviewqueue.pages.schema_forms.fields import (
     CHECKS,
     CHOICE,
     DATE,
+    DATE_TIME,
     ENTRIES,
     FIXED,
     INTEGER,
@@ -25,6 +26,7 @@ from reviewqueue.pages.schema_forms.fields import (
     MAX_ROWS,
     NUMBER,
     OBJECT,
+    TIME,
     Option,
 )
 from runs import schemas
@@ -40,6 +42,8 @@ _IMPLIED_TYPES = {
 }  # fmt: skip
 _LONG_ENTRY = 200  # maxLength in characters; a longer entry gets a field of its own
 _MANY_CHOICES = 40
+_ONE_LINE = (LINE, DATE_TIME, TIME)
+_TYPES = {**dict.fromkeys(_ONE_LINE, "string"), NUMBER: "number", INTEGER: "integer"}
 
 
 def plain_schema_of(value: Any) -> Any:
@@ -100,8 +104,16 @@ def widget_for(schema: Any) -> str:
     if wanted == "array":
         return _widget_of_list(schema)
     if wanted == "string":
-        return DATE if schema.get("format") == "date" else LINE
+        return _widget_of_text(schema)
     return {"number": NUMBER, "integer": INTEGER, "boolean": CHOICE, "null": FIXED}.get(wanted or "", JSON)
+
+
+def _widget_of_text(schema: dict[str, Any]) -> str:
+    if schema.get("format") == "date":
+        return DATE
+    if schema.keys() <= {"type", "format"} | ANNOTATIONS:  # a picker cannot follow a pattern or a length
+        return {"date-time": DATE_TIME, "time": TIME}.get(schema.get("format", ""), LINE)
+    return LINE
 
 
 def _implied_type(schema: dict[str, Any]) -> str | None:
@@ -114,6 +126,13 @@ def _implied_type(schema: dict[str, Any]) -> str | None:
         return None
     typed = {**schema, "type": wanted}
     return None if find_contradiction(typed) or lacks_a_value(typed) else wanted
+
+
+def is_type_implied(schema: Any) -> bool:
+    """Return whether a schema without a type is rendered as the type that its keywords are for: others can be valid too."""
+    if not isinstance(schema, dict) or schema.keys() & {"type", "const", "enum", "oneOf", "anyOf"}:
+        return False
+    return _implied_type(schema) is not None and widget_for(schema) != JSON
 
 
 def _widget_of_list(schema: dict[str, Any]) -> str:
@@ -129,7 +148,7 @@ def widget_of_entries(schema: dict[str, Any], inner: Any, proposed: Any) -> str:
 
     ``inner`` is the schema of its entries with its references resolved.
     """
-    if "prefixItems" in schema or not isinstance(inner, dict):
+    if "prefixItems" in schema or not isinstance(inner, dict) or is_type_implied(inner):
         return LIST
     entries = proposed if isinstance(proposed, list) else []
     kind = widget_for(inner)
@@ -143,7 +162,7 @@ def widget_of_entries(schema: dict[str, Any], inner: Any, proposed: Any) -> str:
         return CHECKS if None not in chosen and len(set(chosen)) == len(chosen) else LIST
     if kind in (NUMBER, INTEGER):
         return ENTRIES if all(has_type(entry, kind) for entry in entries) else LIST
-    is_short = kind == LINE and 0 < inner.get("maxLength", 1) <= _LONG_ENTRY and "description" not in inner
+    is_short = kind in _ONE_LINE and 0 < inner.get("maxLength", 1) <= _LONG_ENTRY and "description" not in inner
     is_short = is_short and not inner.keys() & {"not", "if", "allOf"} and not _takes_empty_text(inner)
     return ENTRIES if is_short and all(_is_one_line(entry) for entry in entries) else LIST
 
@@ -181,7 +200,7 @@ def can_show(kind: str, schema: Any, proposed: Any) -> bool:
         return isinstance(proposed, str) and not schemas.validate({"format": "date"}, proposed)
     if kind == LIST:
         return isinstance(proposed, list) and (schema.get("items", True) is not False or _fits_places(schema, proposed))
-    return has_type(proposed, {LINE: "string", NUMBER: "number", INTEGER: "integer"}.get(kind, "object"))
+    return has_type(proposed, _TYPES.get(kind, "object"))
 
 
 def _fits_places(schema: dict[str, Any], proposed: list[Any]) -> bool:

@@ -36,11 +36,12 @@ def csv_text(figures: Iterable[Figure]) -> str:
     lines.writerow(HEAD)
     for it in figures:
         value = "" if it.value is None else it.value
-        lines.writerow([*map(_inert, (it.measure, it.part, it.figure, it.unit)), value])
+        lines.writerow([*map(inert_cell, (it.measure, it.part, it.figure, it.unit)), value])
     return written.getvalue()
 
 
-def _inert(text: str) -> str:
+def inert_cell(text: str) -> str:
+    """Return the text with an apostrophe in front if a spreadsheet would run it as a formula."""
     return f"'{text}" if text.startswith(STARTS_A_FORMULA) else text
 
 

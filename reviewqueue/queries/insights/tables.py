@@ -146,7 +146,7 @@ WAITING_BY_AGE = InsightTable(
 WAITING_BY_QUEUE = InsightTable(
     name="waiting_by_queue",
     meaning="Age of the open interrupts by queue.",
-    parts=(RowKey(name="queue", meaning="Slug of the queue.", heading="Queue"),),
+    parts=(RowKey(name="queue", meaning="Slug of the queue; empty for requests without one.", heading="Queue"),),
     columns=_lengths(number="Open", longest="Oldest"),
     rows=_by_name(lambda found: found.waiting.queues),
 )

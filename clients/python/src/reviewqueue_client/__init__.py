@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from reviewqueue_client._async.client import AsyncClient
+from reviewqueue_client._async.delivery import AsyncAnswers
 from reviewqueue_client._async.run import AsyncRun, AsyncRunHandle
 from reviewqueue_client._async.worker import AsyncWorker
 from reviewqueue_client._sync.client import Client
+from reviewqueue_client._sync.delivery import Answers
 from reviewqueue_client._sync.run import Run, RunHandle
 from reviewqueue_client._sync.worker import Worker
+from reviewqueue_client.delivery import Outcome
 from reviewqueue_client.errors import (
     EffectFailed,
     NotPerformed,
@@ -22,6 +25,8 @@ from reviewqueue_client.values import Answer, Compensation, Proposal, Question, 
 
 __all__ = [
     "Answer",
+    "Answers",
+    "AsyncAnswers",
     "AsyncClient",
     "AsyncRun",
     "AsyncRunHandle",
@@ -30,6 +35,7 @@ __all__ = [
     "Compensation",
     "EffectFailed",
     "NotPerformed",
+    "Outcome",
     "Proposal",
     "Question",
     "Refused",

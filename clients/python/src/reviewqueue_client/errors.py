@@ -23,6 +23,9 @@ class Refused(ReviewQueueError):
         self.retryable = bool(problem.get("retryable", False))
         self.errors: list[dict[str, Any]] = list(problem.get("errors") or [])
 
+    def __reduce__(self) -> tuple[type[Refused], tuple[int, dict[str, Any]]]:
+        return type(self), (self.status, self.problem)
+
     @property
     def is_final(self) -> bool:
         """Return whether the same request would be refused again."""
@@ -35,6 +38,9 @@ class Unreachable(ReviewQueueError):
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
         self.status = status
+
+    def __reduce__(self) -> tuple[type[Unreachable], tuple[str, int]]:
+        return type(self), (str(self), self.status)
 
     @property
     def is_final(self) -> bool:
@@ -49,6 +55,9 @@ class RunEnded(ReviewQueueError):
         super().__init__(f"The run {run} has ended: {status}.")
         self.run, self.status, self.outcome = run, status, outcome
 
+    def __reduce__(self) -> tuple[type[RunEnded], tuple[str, str, Any]]:
+        return type(self), (self.run, self.status, self.outcome)
+
 
 class EffectFailed(ReviewQueueError):
     """The effect is recorded as failed and is not tried again."""
@@ -56,6 +65,9 @@ class EffectFailed(ReviewQueueError):
     def __init__(self, key: str, error: str | None) -> None:
         super().__init__(f"The effect {key} failed: {error or 'no error was recorded'}")
         self.key, self.error = key, error
+
+    def __reduce__(self) -> tuple[type[EffectFailed], tuple[str, str | None]]:
+        return type(self), (self.key, self.error)
 
 
 class NotPerformed(Exception):

@@ -48,6 +48,17 @@ STOPPING = frozenset({"run_paused", "run_cancelled"})
 ENDED = frozenset({"completed", "failed", "cancelled", "expired"})
 
 
+async def approved_call(client: AsyncClient, run: str, answer: Answer) -> dict[str, Any] | None:
+    """Return name and arguments of the call that an answer of a run approved, including edits; None without one."""
+    if not answer.approved:
+        return None
+    page = await client.call("GET", f"runs/{run}/interrupts?limit=100")
+    [found] = [one["id"] for one in page["interrupts"] if one["key"] == answer.key and one["status"] == "answered"][-1:]
+    asked = await client.call("GET", f"interrupts/{found}")
+    proposed = asked["proposal"]
+    return {"name": proposed["name"], "arguments": answer.arguments or proposed["arguments"]}
+
+
 class AsyncRun:
     """A run that this process holds the lease of. A function gets it, and can be executed again from its beginning.
 

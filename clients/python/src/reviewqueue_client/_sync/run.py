@@ -49,6 +49,17 @@ STOPPING = frozenset({"run_paused", "run_cancelled"})
 ENDED = frozenset({"completed", "failed", "cancelled", "expired"})
 
 
+def approved_call(client: Client, run: str, answer: Answer) -> dict[str, Any] | None:
+    """Return name and arguments of the call that an answer of a run approved, including edits; None without one."""
+    if not answer.approved:
+        return None
+    page = client.call("GET", f"runs/{run}/interrupts?limit=100")
+    [found] = [one["id"] for one in page["interrupts"] if one["key"] == answer.key and one["status"] == "answered"][-1:]
+    asked = client.call("GET", f"interrupts/{found}")
+    proposed = asked["proposal"]
+    return {"name": proposed["name"], "arguments": answer.arguments or proposed["arguments"]}
+
+
 class Run:
     """A run that this process holds the lease of. A function gets it, and can be executed again from its beginning.
 

@@ -1,0 +1,1 @@
+"""The adapters of `clients/python` and the examples, each with its real engine and a real server."""

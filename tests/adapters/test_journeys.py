@@ -1,0 +1,169 @@
+"""The examples: decided, killed in between and continued, a late and a duplicate answer, an expiry, a cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+
+from tests import own_processes
+from tests.adapters.environment import python, restate_server
+from tests.adapters.world import KILLED, World, a_world, is_open
+
+MCP_SERVER = settings.ROOT / "clients/python/src/reviewqueue_client/adapters/mcp_server.py"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with a_world(tmp_path_factory.mktemp("world")) as world:
+        yield world
+
+
+def the_journey(world: World, program: str, *, kill_at: str, expired_as: str, **environment: str) -> None:
+    """Carry four runs through one example: decided, rejected, expired and cancelled.
+
+    The program is killed while all requests are open, and again at ``kill_at`` after the decision.
+    """
+    name = program.partition("/")[0]
+    decided, rejected, expired, cancelled = keys = [f"{name}-{place}" for place in range(1, 5)]
+    with world.running(program, expired, DEADLINE="PT3S", **environment):
+        late = world.request(f"Order {expired}")
+    with world.running(program, decided, rejected, cancelled, **environment):
+        requests = {key: world.request(f"Order {key}") for key in (decided, rejected, cancelled)}
+
+    assert world.decide(requests[decided]) == "decided"
+    with world.running(program, decided, kill_at=kill_at, **environment) as process:
+        assert process.wait(timeout=60) == KILLED
+    assert world.decide(requests[decided], "reject") == "already_decided"
+    assert world.decide(requests[rejected], "reject", message="Too expensive.") == "decided"
+    world.cancel(requests[cancelled])
+    assert world.closed(late) == "expired"
+    assert world.decide(late) == "expired"
+
+    with world.running(program, *keys, **environment) as process:
+        assert world.outcomes(process) == {
+            decided: {"order": f"PO-{decided}", "amount": "184000.00"},
+            rejected: "Too expensive.",
+            expired: expired_as,
+            cancelled: "not ordered: cancelled",
+        }
+    assert [order["key"] for order in world.orders() if order["key"] in keys] == [decided]
+
+
+@pytest.mark.long
+def test_mcp(world: World):
+    keys = [f"mcp-{place}" for place in range(1, 4)]
+    port = own_processes.free_port()
+    command = [str(MCP_SERVER), "--queue", "purchasing", "--transport", "streamable-http", "--port", str(port)]
+    over_http = {"MCP_URL": f"http://127.0.0.1:{port}/mcp"}
+    with (
+        world.running("mcp/agent.py", "mcp-2", DEADLINE="PT2S") as second,
+        world.running("mcp/agent.py", "mcp-3") as third,
+    ):
+        late, cancelled = world.request("Order mcp-2"), world.request("Order mcp-3")
+        world.cancel(cancelled)
+        assert world.closed(late) == "expired"
+        assert world.decide(late) == "expired"
+        assert world.outcomes(second) == {"mcp-2": "not ordered: expired"}
+        assert world.outcomes(third) == {"mcp-3": "not ordered: cancelled"}
+    with world.running(*command, kill_at="after POST claim") as server:  # it received the answer, and tells no client
+        own_processes.eventually(lambda: is_open(port), within=60)
+        with world.running("mcp/agent.py", "mcp-1", **over_http):
+            request = world.request("Order mcp-1")
+            assert world.decide(request) == "decided"
+            assert world.decide(request, "reject") == "already_decided"
+            assert server.wait(timeout=60) == KILLED
+    with world.running(*command), world.running("mcp/agent.py", "mcp-1") as agent:  # over stdio
+        own_processes.eventually(lambda: is_open(port), within=60)
+        assert world.outcomes(agent)["mcp-1"] == {"order": "PO-mcp-1", "amount": "184000.00"}
+        with world.running("mcp/agent.py", "mcp-1", **over_http) as again:  # the answer is the same later
+            assert world.outcomes(again)["mcp-1"] == {"order": "PO-mcp-1", "amount": "184000.00"}
+    assert [order["key"] for order in world.orders() if order["key"] in keys] == ["mcp-1"]
+
+
+#: Program -> what its result contains if the deadline passed.
+TOOL_APPROVALS = {
+    "langchain/agent.py": "rejected",
+    "openai_agents/agent.py": "before its deadline",
+    "pydantic_ai/agent.py": "before its deadline",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program", TOOL_APPROVALS)
+def test_approvals_of_tool_calls(world: World, program: str):
+    title = "Call issue_purchase_order"  # of these requests, so one is open at a time
+    name = program.partition("/")[0]
+    decided, expired, cancelled = keys = [f"{name}-{place}" for place in range(1, 4)]
+    with world.running(program, decided):
+        request = world.request(title)
+    can_edit = name != "openai_agents"
+    edited = {"supplier": "S-17", "item": "Hoist", "amount": "180000.00"}
+    assert world.decide(request, **({"verdict": "edit", "arguments": edited} if can_edit else {})) == "decided"
+    with world.running(program, decided, kill_at="after PUT effects/.*") as process:
+        assert process.wait(timeout=60) == KILLED
+    assert world.decide(request, "reject") == "already_decided"
+
+    with world.running(program, expired, DEADLINE="PT2S") as second:
+        late = world.request(title)
+        assert world.closed(late) == "expired"
+        assert world.decide(late) == "expired"
+        assert TOOL_APPROVALS[program] in world.outcomes(second)[expired]
+    with world.running(program, cancelled) as third:
+        world.cancel(world.request(title))
+        with world.running(program, decided) as process:
+            result = world.outcomes(process)[decided]  # LangChain reports the edit to the model
+        amount = "180000.00" if can_edit else "184000.00"
+        assert result.endswith(f'{{"order": "PO-{decided}", "amount": "{amount}"}}')
+        assert world.outcomes(third) == {cancelled: "not ordered: cancelled"}
+    assert [order["amount"] for order in world.orders() if order["key"] in keys] == [amount]
+
+
+@pytest.mark.slow
+def test_langgraph(world: World):
+    the_journey(world, "langgraph/agent.py", kill_at="before POST effects/.*/outcome", expired_as="not ordered")
+
+
+@pytest.mark.slow
+def test_dbos(world: World):
+    the_journey(world, "dbos/agent.py", kill_at="before POST complete", expired_as="not ordered: expired")
+
+
+@pytest.mark.long
+def test_temporal(world: World):
+    port, ui = own_processes.free_port(), own_processes.free_port()
+    server = ["server", "start-dev", "--headless", "--port", str(port), "--http-port", str(ui), "--db-filename", "t.db"]
+    with world.engine(python().with_name("temporal"), *server, port=port):
+        the_journey(
+            world,
+            "temporal/agent.py",
+            kill_at="before POST complete",  # the workflow has its signal, and gets it again
+            expired_as="not ordered: expired",
+            TEMPORAL=f"127.0.0.1:{port}",
+        )
+
+
+@pytest.mark.long
+def test_restate(world: World):
+    ingress, admin, fabric, service = (own_processes.free_port() for _ in range(4))
+    options = {
+        "RESTATE_INGRESS__BIND_PORT": str(ingress),
+        "RESTATE_ADMIN__BIND_PORT": str(admin),
+        "RESTATE_BIND_PORT": str(fabric),
+        "RESTATE_BIND_IP": "127.0.0.1",
+        "RESTATE_DISABLE_TELEMETRY": "true",
+        "RESTATE_LISTEN_MODE": "tcp",
+        "RESTATE_BASE_DIR": str(world.folder / "restate"),
+    }
+    with world.engine(restate_server(), port=ingress, **options):
+        own_processes.eventually(lambda: is_open(admin), within=60)
+        the_journey(
+            world,
+            "restate/agent.py",
+            kill_at="before POST complete",  # the awakeable is resolved, and is resolved again
+            expired_as="not ordered: expired",
+            RESTATE_INGRESS=f"http://127.0.0.1:{ingress}",
+            RESTATE_ADMIN=f"http://127.0.0.1:{admin}",
+            PORT=str(service),
+        )
