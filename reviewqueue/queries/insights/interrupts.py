@@ -41,9 +41,10 @@ def count_waiting(counted: ScopeCells) -> Waiting:
 
 
 def _by_slug(by_queue: Mapping[str, Mapping[int, int]]) -> dict[str, Quantiles]:
-    """Return the quantiles by slug, without interrupts for a signal or a timer, which have no queue."""
+    """Return the quantiles by slug; it is empty for interrupts for a signal or a timer, which have no queue."""
     named = Queue.objects.filter(pk__in=[int(queue) for queue in by_queue if queue])
-    return {slug: quantiles_of(by_queue[str(pk)]) for pk, slug in named.values_list("pk", "slug")}
+    slugs = {"": "", **{str(pk): slug for pk, slug in named.values_list("pk", "slug")}}
+    return {slugs[queue]: quantiles_of(counts) for queue, counts in by_queue.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
