@@ -25,7 +25,7 @@ from reviewqueue.operations.provisioning import POLICY_RULES, ProvisioningError
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.models import Agent, Interrupt, Policy, Queue
-from runs.states import InterruptStatus, OnExpiry, OnReject, Risk
+from runs.states import InterruptStatus, OnExpiry, OnReject, Risk, SecondFactor
 
 DURATIONS = {
     "deadline_default": "Deadline of a request without one",
@@ -50,6 +50,7 @@ CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "on_expiry": ("At the deadline", (OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.ESCALATE)),
     "then": ("After the last queue", (OnExpiry.CANCEL, OnExpiry.FAIL)),
     "on_reject": ("After a rejection", tuple(OnReject.values)),
+    "second_factor": ("Decisions that need a second factor of their own", tuple(SecondFactor.values)),
     "risk_floor": ("Lowest risk of a request", tuple(Risk.values)),
 }
 NUMBERS = {

@@ -367,9 +367,7 @@ PAGES: dict[str, Page] = {
     "account/passkeys/": Page(lambda _: "/account/passkeys/", ALL_READ),
     "account/passkeys/add/": Page(lambda _: "/account/passkeys/add/", dict.fromkeys(SIGNED_IN, 302)),
     "account/passkeys/confirm/": Page(lambda _: "/account/passkeys/confirm/", dict.fromkeys(SIGNED_IN, 302)),
-    "account/passkeys/sign-in/": Page(
-        lambda _: "/account/passkeys/sign-in/", dict.fromkeys(SIGNED_IN, 302), is_open=True
-    ),
+    "account/passkeys/sign-in/": Page(lambda _: "/account/passkeys/sign-in/", ALL_READ, is_open=True),  # JSON
     "account/passkeys/<int:pk>/remove/": Page(lambda _: "/account/passkeys/1/remove/", dict.fromkeys(SIGNED_IN, 302)),
     "account/passkeys/<int:pk>/rename/": Page(lambda _: "/account/passkeys/1/rename/", dict.fromkeys(SIGNED_IN, 302)),
     "healthz": Page(lambda _: "/healthz", ALL_READ, is_open=True),
