@@ -6,7 +6,7 @@ until a page is full. Each branch reads one range of an index in order and stops
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.models import BigIntegerField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
-#: Branches of one UNION ALL; SQLite allows 500.
+#: Branches of one statement; SQLite allows 500, and limits the parameters.
 MAX_BRANCHES = 100
 
 Statement = tuple[str, list[Any]]
@@ -37,14 +37,18 @@ def compile_branch(
     return str(text), list(params)
 
 
-def merge_branches(branches: Sequence[Statement], order: Sequence[str], limit: int) -> Statement:
-    """Return the SQL of the first rows of all branches, in order."""
-    if len(branches) > MAX_BRANCHES:
-        parts = [branches[at : at + MAX_BRANCHES] for at in range(0, len(branches), MAX_BRANCHES)]
-        return merge_branches([merge_branches(part, order, limit) for part in parts], order, limit)
+def _merged(branches: Sequence[Statement], order: Sequence[str], limit: int, *, is_distinct: bool = False) -> Statement:
+    """Return the SQL of the first rows of at most ``MAX_BRANCHES`` branches, in order."""
     keys = ", ".join(f"{place}{' DESC' if name.startswith('-') else ''}" for place, name in enumerate(order, start=1))
-    union = " UNION ALL ".join(f"SELECT * FROM ({text}) AS branch_{at}" for at, (text, _) in enumerate(branches))  # noqa: S608  our own
+    all_rows = " UNION " if is_distinct else " UNION ALL "
+    union = all_rows.join(f"SELECT * FROM ({text}) AS branch_{at}" for at, (text, _) in enumerate(branches))  # noqa: S608  our own
     return f"{union} ORDER BY {keys} LIMIT {int(limit)}", [param for _, params in branches for param in params]
+
+
+def _parts(branches: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
+    """Return the branches by statement: their number, and so that of the parameters, is limited on SQLite."""
+    for at in range(0, len(branches), MAX_BRANCHES):
+        yield branches[at : at + MAX_BRANCHES]
 
 
 def first_keys(
@@ -54,32 +58,36 @@ def first_keys(
 
     ``is_distinct``: branches may overlap, and each key is returned once.
     """
-    if not branches:
-        return []
-    text, params = merge_branches(branches, order, limit * len(branches) if is_distinct else limit)
-    if is_distinct:
-        keys = ", ".join(
-            f"{place}{' DESC' if name.startswith('-') else ''}" for place, name in enumerate(order, start=1)
-        )
-        text = f"SELECT DISTINCT * FROM ({text}) AS merged ORDER BY {keys} LIMIT {int(limit)}"  # noqa: S608  our own
-    with connection.cursor() as cursor:
-        cursor.execute(text, params)
-        return [row[-1] for row in cursor.fetchall()]
+    found: list[tuple[Any, ...]] = []
+    for part in _parts(branches):
+        text, params = _merged(part, order, limit, is_distinct=is_distinct)
+        with connection.cursor() as cursor:
+            cursor.execute(text, params)
+            found += cursor.fetchall()
+    if len(branches) > MAX_BRANCHES:
+        for place, name in reversed(list(enumerate(order))):
+            found.sort(key=lambda row, at=place: row[at], reverse=name.startswith("-"))  # type: ignore[misc]
+    keys = [row[-1] for row in found]
+    return (list(dict.fromkeys(keys)) if is_distinct else keys)[:limit]
 
 
 def count_keys(branches: Sequence[Statement], order: Sequence[str], limit: int) -> int:
     """Return how many rows all branches have, up to ``limit``."""
-    if not branches:
-        return 0
-    text, params = merge_branches(branches, order, limit)
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM ({text}) AS counted", params)  # noqa: S608  our own
-        return int(cursor.fetchone()[0])
+    number = 0
+    for part in _parts(branches):
+        text, params = _merged(part, order, limit)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT count(*) FROM ({text}) AS counted", params)  # noqa: S608  our own
+            number += int(cursor.fetchone()[0])
+    return min(number, limit)
 
 
 def keys_subquery(branches: Sequence[Statement], order: Sequence[str], limit: int) -> RawSQL:
     """Return the primary keys of the first rows as a subquery."""
-    text, params = merge_branches(branches, order, limit)
+    if len(branches) > MAX_BRANCHES:
+        keys = ", ".join(str(int(key)) for key in first_keys(branches, order, limit)) or "NULL"
+        return RawSQL(keys, [], output_field=BigIntegerField())  # noqa: S611  numbers
+    text, params = _merged(branches, order, limit)
     last = connection.ops.quote_name(order[-1].lstrip("-"))
     return RawSQL(f"SELECT {last} FROM ({text}) AS merged", params, output_field=BigIntegerField())  # noqa: S608, S611  our own
 
