@@ -26,6 +26,12 @@ __all__ = [
     "PersonActivity",
     "PersonChange",
     "QueueNotificationPreference",
+    "RollupCell",
+    "RollupCursor",
+    "RollupDueDay",
+    "RollupGroup",
+    "RollupState",
+    "RollupTotal",
     "SignalAct",
     "TypedAnswer",
     "UnknownOutcome",
@@ -373,3 +379,78 @@ class PersonChange(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action} {self.person_id}"
+
+
+class RollupGroup(models.Model):
+    """An agent and the queues of an interrupt or a run, whose rows a rollup counts together."""
+
+    agent = models.BigIntegerField(help_text="the agent's primary key; 0: of no known run")
+    queues = models.CharField(max_length=500, blank=True, help_text="primary keys of queues, joined by commas")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["agent", "queues"], name="one_rollup_group")]
+
+    def __str__(self) -> str:
+        return f"{self.agent}: {self.queues}"
+
+
+class RollupCell(models.Model):
+    """A stored count of the insights and metrics; without a day it is of the present (`rollups/cells.py`)."""
+
+    group = models.ForeignKey(RollupGroup, on_delete=models.PROTECT, related_name="+", db_index=False)
+    day = models.DateField(null=True, help_text="in UTC")
+    measure = models.CharField(max_length=20)
+    part = models.CharField(max_length=100, blank=True)
+    bucket = models.BigIntegerField(default=0, help_text="seconds, or the number of a day")
+    number = models.BigIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["measure", "day"], name="rollups_of_a_measure")]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.measure} {self.part} {self.number}"
+
+
+class RollupTotal(models.Model):
+    """The sum of a measure over all days, for the metrics."""
+
+    measure = models.CharField(max_length=20)
+    part = models.CharField(max_length=100, blank=True)
+    number = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["measure", "part"], name="one_rollup_total")]
+
+    def __str__(self) -> str:
+        return f"{self.measure} {self.part} {self.number}"
+
+
+class RollupDueDay(models.Model):
+    """A day to count (again). ``is_new``: it was never counted. Each change makes a new row, with another primary key."""
+
+    day = models.DateField(unique=True)
+    is_new = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return str(self.day)
+
+
+class RollupCursor(models.Model):
+    """The last event of an agent's feed whose days were marked as due."""
+
+    agent = models.OneToOneField(Agent, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    last_seq = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.agent_id}: {self.last_seq}"
+
+
+class RollupState(models.Model):
+    """One row: when the days and the present were counted, and when they are counted next."""
+
+    counted_at = models.DateTimeField(help_text="all changes before it are in the stored counts of days")
+    open_counted_at = models.DateTimeField(null=True, help_text="the time of the counts of the present")
+    next_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.counted_at}"

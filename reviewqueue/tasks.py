@@ -22,6 +22,7 @@ from reviewqueue import drafts, permission_sweep
 from reviewqueue.models import Heartbeat
 from reviewqueue.notifications import derivation, messages, senders
 from reviewqueue.outbound import http_client
+from reviewqueue.rollups import counting
 from reviewqueue.serving.request_ids import new_id, using_id
 from reviewqueue.webhooks import deliveries, outbox, sender
 from runs import checkpoint_files, event_feed, external_signals
@@ -41,6 +42,7 @@ PUBLISH_SECONDS = 10
 DELIVERY_SECONDS = 20  # plus 10 for the last calls: well below the task timeout
 NOTIFICATION_SECONDS = 10  # to derive notifications
 SENDING_SECONDS = 20  # plus 15 for the last message
+COUNTING_SECONDS = 20  # plus one day: well below the task timeout
 SECONDS_BETWEEN_PERMISSION_SWEEPS = 15  # permission sweeps
 SECONDS_BETWEEN_ROW_READS = 15  # of halts and dead letters, for notifications
 _last_heartbeat = 0.0
@@ -102,6 +104,8 @@ def enqueue_due_sweeps() -> None:
     for channel, task in SENDING_TASKS.items():
         if messages.anything_to_send(channel):
             _enqueue_once(task)
+    if counting.is_count_due():
+        _enqueue_once("reviewqueue.tasks.count_rollups")
 
 
 #: One task per channel, so that a slow mail server does not delay chat messages.
@@ -236,6 +240,12 @@ def send_mail() -> None:
 def send_chat() -> None:
     """Send due chat messages, if no other worker does."""
     senders.send_due_messages("chat", seconds=SENDING_SECONDS)
+
+
+@entry_point
+def count_rollups() -> None:
+    """Count what the insights and the metrics show."""
+    counting.count_rollups(seconds=COUNTING_SECONDS)
 
 
 @entry_point

@@ -24,7 +24,7 @@ from reviewqueue import permissions
 from reviewqueue.models import ChatChannel, Notification, NotificationMessage
 from reviewqueue.notifications.account_mail import account_link
 from reviewqueue.notifications.kinds import ACCOUNT, WHILE_OPEN, NotificationKind
-from reviewqueue.notifications.messages import MAX_IN_DIGEST
+from reviewqueue.notifications.messages import MAX_IN_DIGEST, MAX_READ
 from reviewqueue.notifications.preferences import preferences_of, zone_of
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from reviewqueue.text.times import datetime_label, duration_label
@@ -116,14 +116,18 @@ def _lines(message: NotificationMessage, recipient: AbstractUser | ChatChannel) 
     """Return the lines that still matter, oldest first, and how many were left out."""
     rows = message.notifications.select_related("agent", "run", "interrupt__queue", "interrupt__run").order_by("pk")
     lines: list[Line] = []
-    now, omitted = clock.now(), 0
-    for row in rows:
-        if not _still_matters(row, recipient, now=now):
-            continue
-        if len(lines) < MAX_IN_DIGEST:
-            lines.append(_line(row, now=now, with_title=not isinstance(recipient, ChatChannel)))
-        else:
-            omitted += 1
+    now, omitted, last = clock.now(), 0, 0
+    while some := list(rows.filter(pk__gt=last)[:MAX_READ]):
+        last = some[-1].pk
+        for row in some:
+            if not _still_matters(row, recipient, now=now):
+                continue
+            if len(lines) < MAX_IN_DIGEST:
+                lines.append(_line(row, now=now, with_title=not isinstance(recipient, ChatChannel)))
+            else:
+                omitted += 1
+        if len(lines) >= min(MAX_IN_DIGEST, MAX_READ):  # the rest is counted without a check of each
+            return lines, omitted + message.notifications.filter(pk__gt=last).count()
     return lines, omitted
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import groupby
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -62,6 +61,7 @@ ONE_TURN = timedelta(seconds=90)
 UNDER_WAY = timedelta(seconds=120)
 KEEP_MESSAGES = timedelta(days=30)
 MAX_IN_DIGEST = 100  # lines; the rest of a larger digest is counted
+MAX_READ = 500  # notifications of one message that are read at once, to find these lines
 COMPOSE_SIZE = 500
 COMPOSE = "compose"
 VOID_REASON = "Nothing in it concerns its recipient any more."
@@ -99,18 +99,16 @@ def compose_messages() -> int:
         return 0  # another worker composes
     now = clock.now()
     due = list(_to_compose(now).order_by("compose_at", "pk")[:COMPOSE_SIZE])
-    recipients = sorted({one.person_id for one in due if one.in_digest and one.person_id})
-    if recipients:  # a digest is whole, however many are due
-        due = [one for one in due if not one.in_digest]
-        due += _to_compose(now).filter(in_digest=True, person__in=recipients).order_by("person_id", "pk")
-    messages, numbers = [], []
-    for _, members in groupby(due, key=lambda one: one.person_id if one.in_digest else f"one {one.pk}"):
-        rows = list(members)
-        messages.append(_new_message(rows[0], now=now))
-        numbers.append([row.pk for row in rows])
-    for message, pks in zip(NotificationMessage.objects.bulk_create(messages), numbers, strict=True):
-        Notification.objects.filter(pk__in=pks).update(message=message)
-    return len(due)
+    single = [one for one in due if not (one.in_digest and one.person_id)]
+    recipients = {one.person_id: one for one in due if one.in_digest and one.person_id}
+    firsts = [*single, *recipients.values()]
+    messages = NotificationMessage.objects.bulk_create([_new_message(first, now=now) for first in firsts])
+    composed = 0
+    for first, message in zip(firsts, messages, strict=True):
+        # A digest is whole: it takes all due notifications of its recipient, although only the first were read.
+        of_digest = Q(in_digest=True, person=first.person_id) if first.in_digest and first.person_id else Q(pk=first.pk)
+        composed += _to_compose(now).filter(of_digest).update(message=message)
+    return composed
 
 
 def _new_message(first: Notification, *, now: datetime) -> NotificationMessage:

@@ -13,10 +13,8 @@ from reviewqueue.notifications.kinds import ACCOUNT, OF_QUEUE
 from reviewqueue.notifications.recipients import Notice
 from reviewqueue.text.times import find_time_zone
 from runs.models import Interrupt
-from runs.states import Risk
+from runs.states import RISK_RANK
 
-#: A risk of a request -> its rank; a preference names the lowest rank that notifies.
-_RANK = {Risk.LOW: 0, Risk.MEDIUM: 1, Risk.HIGH: 2}
 _DAYS_SEARCHED = 3  # a local time that a clock change skips exists on the next day
 _MinRisk = QueueNotificationPreference.MinRisk
 _Frequency = NotificationPreferences.Frequency
@@ -56,7 +54,7 @@ def _wants(notice: Notice, preferences: NotificationPreferences | None) -> bool:
 
 def reaches(interrupt: Interrupt, min_risk: str) -> bool:
     """Return whether the risk of a request is at least ``min_risk``, a ``QueueNotificationPreference.MinRisk``."""
-    return min_risk != _MinRisk.NONE and _RANK[Risk(interrupt.risk)] >= _RANK[Risk(min_risk)]
+    return min_risk != _MinRisk.NONE and RISK_RANK[interrupt.risk] <= RISK_RANK[min_risk]
 
 
 def zone_of(preferences: NotificationPreferences | None) -> tzinfo:

@@ -104,6 +104,11 @@ def heartbeat_age(*, now: datetime) -> timedelta | None:
     return None if beaten_at is None else max(now - beaten_at, timedelta())
 
 
+def count_workers(*, now: datetime) -> int:
+    """Return the number of workers with a recent heartbeat."""
+    return Heartbeat.objects.filter(beaten_at__gt=now - MAX_HEARTBEAT_AGE).count()
+
+
 def task_queue_lag(*, now: datetime) -> timedelta:
     """Return how long the oldest queued task has waited. A running task does not count: its ``lock`` is in the future."""
     oldest = OrmQ.objects.filter(lock__lte=now).aggregate(oldest=Min("lock"))["oldest"]

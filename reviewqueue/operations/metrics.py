@@ -1,19 +1,23 @@
 """`/metrics` for Prometheus: open requests, decisions, unknown outcomes, and whether the workers keep up.
 
-Every value is counted in the database on request, so all web processes report the same and a restart loses nothing. Access
-needs `METRICS_TOKEN`, or a client on this machine without a proxy. No metric names a person, a run or a request.
+A worker counts the tables (``rollups``), and ``reviewqueue_counts_age_seconds`` says how long ago. So a scrape costs the
+same beside few rows and many, and all web processes report the same. What must be seen while no worker counts is read at
+each scrape. Access needs `METRICS_TOKEN`, or a client on this machine without a proxy. No metric names a person, a run or
+a request.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.db.models import Count, Min, QuerySet, Sum
+from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from django_q.models import OrmQ
@@ -22,17 +26,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ledger import clock
-from ledger.models import Effect
-from ledger.states import EffectStatus
-from reviewqueue.models import MessageStatus, NotificationMessage
 from reviewqueue.operations import health
 from reviewqueue.queries.dead_letters import filter_dead_signals
-from reviewqueue.webhooks.models import Delivery, DeliveryStatus
+from reviewqueue.rollups import cells, counting
+from reviewqueue.rollups.cells import Cell
 from runs import interrupts
-from runs.models import Continuation, Decision, Event, Hold, Interrupt, Run, Signal
-from runs.states import OPEN_CONTINUATIONS, InterruptStatus
-from runs.unclaimed_continuations import count_unclaimed_by_version
+from runs.models import Agent, Event, Interrupt, Queue, Signal
 
+#: Overdue requests and dead signals are counted up to this number.
+MAX_COUNTED = 1_000
 _PROXY_HEADERS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 
 
@@ -76,88 +78,105 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric, with ages at one time."""
         now = clock.now()
-        yield from _interrupts(now)
-        yield from _runs(now)
-        yield from _effects()
-        yield from _messages(now)
+        present = _Sums(counting.read_present(now=now))
+        totals = _Sums(counting.read_totals())
+        yield from _interrupts(present, totals, now)
+        yield from _runs(present, totals, now)
+        yield from _messages(present, now)
         yield from _worker(now)
 
 
-def _interrupts(now: datetime) -> Iterator[Metric]:
-    waiting = Interrupt.objects.filter(status=InterruptStatus.WAITING)
-    of_queue = waiting.values("queue__slug").annotate(number=Count("pk"), first=Min("created_at")).order_by("queue")
+class _Sums:
+    """Sums of cells."""
+
+    def __init__(self, counted: Iterable[Cell]) -> None:
+        self._cells: dict[str, list[Cell]] = {}
+        for cell in counted:
+            self._cells.setdefault(cell.measure, []).append(cell)
+
+    def of(self, measure: str) -> list[Cell]:
+        return self._cells.get(measure, [])
+
+    def by(self, measure: str, key: Callable[[Cell], Hashable]) -> list[tuple[Any, int]]:
+        """Return the sums of a measure by a key, sorted."""
+        sums: Counter[Any] = Counter()
+        for cell in self.of(measure):
+            sums[key(cell)] += cell.number
+        return sorted(sums.items())
+
+    def all(self, measure: str) -> int:
+        return sum(cell.number for cell in self.of(measure))
+
+
+def _interrupts(present: _Sums, totals: _Sums, now: datetime) -> Iterator[Metric]:
+    slugs = {str(pk): slug for pk, slug in Queue.objects.values_list("pk", "slug")}
     count = GaugeMetricFamily("reviewqueue_waits_open", "Open requests (interrupts).", labels=["queue"])
     age = GaugeMetricFamily(
         "reviewqueue_wait_oldest_age", "Age of the oldest open request.", labels=["queue"], unit="seconds"
     )
-    for row in of_queue:
-        count.add_metric([row["queue__slug"]], row["number"])
-        age.add_metric([row["queue__slug"]], (now - row["first"]).total_seconds())
+    for queue, number in present.by(cells.OPEN, lambda cell: slugs.get(cell.queues, "")):
+        count.add_metric([queue], number)
+        first = min(cell.bucket for cell in present.of(cells.OLDEST) if slugs.get(cell.queues, "") == queue)
+        age.add_metric([queue], now.timestamp() - first)
     yield count
     yield age
-    overdue = waiting.filter(interrupts.due_interrupts(before=now)).count()
+    overdue = Interrupt.objects.filter(interrupts.due_interrupts(before=now))[:MAX_COUNTED].count()
     yield GaugeMetricFamily(
-        "reviewqueue_waits_overdue", "Open requests past their deadline that no sweep has expired yet.", overdue
+        "reviewqueue_waits_overdue",
+        f"Open requests past their deadline that no sweep has expired yet, up to {MAX_COUNTED}.",
+        overdue,
     )
-    closed = Interrupt.objects.exclude(status=InterruptStatus.WAITING)
-    yield _counter("reviewqueue_waits_closed", "Closed requests, by final status.", closed, "status")
-    yield _counter(
-        "reviewqueue_decisions",
-        "Submitted decisions, by status and refusal code.",
-        Decision.objects.all(),
-        "status",
-        "code",
-    )
+    yield _counter("reviewqueue_waits_closed", "Closed requests, by final status.", totals, cells.CLOSED, "status")
+    text = "Submitted decisions, by status and refusal code."
+    yield _counter("reviewqueue_decisions", text, totals, cells.DECISIONS, "status", "code")
 
 
-def _runs(now: datetime) -> Iterator[Metric]:
-    live = Run.objects.filter(ended_at=None)
-    yield _gauge("reviewqueue_runs_live", "Runs that have not ended, by status.", live, "status")
-    yield _counter("reviewqueue_runs_ended", "Ended runs, by status.", Run.objects.exclude(ended_at=None), "status")
-    open_ones = Continuation.objects.filter(status__in=OPEN_CONTINUATIONS)
-    yield _gauge("reviewqueue_continuations_open", "Open continuations, by status.", open_ones, "status")
-    offered = count_unclaimed_by_version(Run.objects.all(), now=now)
-    first = min((of_version.offered_since for of_version in offered), default=now)
+def _runs(present: _Sums, totals: _Sums, now: datetime) -> Iterator[Metric]:
+    text = "Runs that have not ended, by status."
+    yield _gauge("reviewqueue_runs_live", text, present, counting.LIVE_RUNS, "status")
+    yield _counter("reviewqueue_runs_ended", "Ended runs, by status.", totals, cells.ENDED, "status")
+    text = "Open continuations, by status."
+    yield _gauge("reviewqueue_continuations_open", text, present, counting.CONTINUATIONS, "status")
+    offered = present.of(counting.OFFERED)
     yield GaugeMetricFamily(
         "reviewqueue_continuation_ready_oldest_age",
         "Age of the oldest continuation that a worker can claim.",
-        (now - first).total_seconds(),
+        max((now.timestamp() - cell.bucket for cell in offered), default=0),
         unit="seconds",
     )
+    agents = dict(Agent.objects.filter(pk__in={cell.agent for cell in offered}).values_list("pk", "slug"))
     text = "Runs ready to continue that no worker has claimed in time."
     unclaimed = GaugeMetricFamily("reviewqueue_runs_unclaimed", text, labels=["agent", "code_version"])
-    for of_version in offered:
-        unclaimed.add_metric([of_version.agent, of_version.code_version], of_version.runs)
+    for cell in offered:
+        unclaimed.add_metric([agents.get(cell.agent, ""), cell.part], cell.number)
     yield unclaimed
-    holds = Hold.objects.filter(lifted_at=None)
-    yield _gauge("reviewqueue_holds_open", "Open holds of runs, by kind.", holds, "kind")
-
-
-def _effects() -> Iterator[Metric]:
-    unknown = Effect.objects.filter(status=EffectStatus.UNKNOWN).count()
-    yield GaugeMetricFamily("reviewqueue_effects_unknown", "Effects with an unknown outcome.", unknown)
-    skipped = Continuation.objects.aggregate(skipped=Sum("effects_skipped"))["skipped"] or 0
+    yield _gauge("reviewqueue_holds_open", "Open holds of runs, by kind.", present, counting.HOLDS, "kind")
+    text = "Effects with an unknown outcome."
+    yield GaugeMetricFamily("reviewqueue_effects_unknown", text, present.all(cells.UNKNOWN))
     yield CounterMetricFamily(
-        "reviewqueue_effects_skipped", "Effects not repeated, because their recorded outcome was returned.", skipped
+        "reviewqueue_effects_skipped",
+        "Effects not repeated, because their recorded outcome was returned.",
+        totals.all(cells.SKIPPED),
     )
 
 
-def _messages(now: datetime) -> Iterator[Metric]:
-    open_ones = Delivery.objects.filter(status__in=[DeliveryStatus.DUE, DeliveryStatus.DEAD])
+def _messages(present: _Sums, now: datetime) -> Iterator[Metric]:
     text = "Webhook messages that are due, and dead letters."
-    yield _gauge("reviewqueue_deliveries", text, open_ones, "status")
-    unsent = NotificationMessage.objects.filter(status__in=[MessageStatus.DUE, MessageStatus.DEAD])
+    yield _gauge("reviewqueue_deliveries", text, present, counting.DELIVERIES, "status")
     text = "Notifications by mail and chat that are due, and dead letters."
-    yield _gauge("reviewqueue_notifications", text, unsent, "channel", "status")
-    dead = filter_dead_signals(Signal.objects.all(), now=now).count()
+    yield _gauge("reviewqueue_notifications", text, present, counting.NOTIFICATIONS, "channel", "status")
     yield GaugeMetricFamily(
-        "reviewqueue_signals_dead", "Signals that matched no request and that no lead has dismissed.", dead
+        "reviewqueue_signals_dead",
+        f"Signals that matched no request and that no lead has dismissed, up to {MAX_COUNTED}.",
+        filter_dead_signals(Signal.objects.all(), now=now)[:MAX_COUNTED].count(),
     )
-    first = Event.objects.filter(announced_at=None).aggregate(first=Min("at"))["first"]
+    unannounced = Event.objects.filter(agent=OuterRef("pk"), announced_at=None).order_by("id")
+    firsts = Agent.objects.annotate(first=Subquery(unannounced.values("at")[:1])).values_list("first", flat=True)
+    first = min((at for at in firsts if at is not None), default=now)
     yield GaugeMetricFamily(
         "reviewqueue_unannounced_oldest_age",
         "Age of the oldest event without a number in the feed and without webhook messages.",
-        (now - first).total_seconds() if first else 0,
+        (now - first).total_seconds(),
         unit="seconds",
     )
 
@@ -168,20 +187,29 @@ def _worker(now: datetime) -> Iterator[Metric]:
     if silence is not None:  # without any worker the metric is absent: alert on its absence
         age.add_metric([], silence.total_seconds())
     yield age
+    beating = health.count_workers(now=now)
+    yield GaugeMetricFamily("reviewqueue_workers", "Workers with a heartbeat in the last minute.", beating)
     yield GaugeMetricFamily("reviewqueue_tasks_queued", "Tasks that are queued or running.", OrmQ.objects.count())
     lag = health.task_queue_lag(now=now).total_seconds()
     yield GaugeMetricFamily("reviewqueue_task_lag", "Waiting time of the oldest queued task.", lag, unit="seconds")
+    counted_at = counting.counted_at()
+    counts = GaugeMetricFamily("reviewqueue_counts_age", "Age of the counts that a worker keeps.", unit="seconds")
+    if counted_at is not None:
+        counts.add_metric([], (now - counted_at).total_seconds())
+    yield counts
 
 
-def _gauge(name: str, text: str, rows: QuerySet, *labels: str) -> Metric:
-    return _grouped(GaugeMetricFamily(name, text, labels=labels), rows, labels)
+def _gauge(name: str, text: str, counted: _Sums, measure: str, *labels: str) -> Metric:
+    return _by_part(GaugeMetricFamily(name, text, labels=labels), counted, measure)
 
 
-def _counter(name: str, text: str, rows: QuerySet, *labels: str) -> Metric:
-    return _grouped(CounterMetricFamily(name, text, labels=labels), rows, labels)
+def _counter(name: str, text: str, counted: _Sums, measure: str, *labels: str) -> Metric:
+    return _by_part(CounterMetricFamily(name, text, labels=labels), counted, measure)
 
 
-def _grouped(family: GaugeMetricFamily | CounterMetricFamily, rows: QuerySet, labels: tuple[str, ...]) -> Metric:
-    for row in rows.values(*labels).annotate(number=Count("pk")).order_by(*labels):
-        family.add_metric([row[label] for label in labels], row["number"])
+def _by_part(family: GaugeMetricFamily | CounterMetricFamily, counted: _Sums, measure: str) -> Metric:
+    """Add a value for each part of a measure; the items of the part are the labels, and further items are left out."""
+    places = len(family._labelnames)
+    for labels, number in counted.by(measure, lambda cell: tuple(cell.part.split(" ")[:places])):
+        family.add_metric(labels, number)
     return family

@@ -73,7 +73,10 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         """Leave the mail to a task: the page answers as fast as for an unknown address, also without a mail server.
 
         A person who has only single sign-on gets none: a password would still work after the provider disables them.
+        Without a mail server there is none either: the worker would print the link on its standard output.
         """
+        if not settings.EMAIL_HOST:
+            return
         if not user.has_usable_password() and SocialAccount.objects.filter(user=user.pk).exists():
             return
         create_account_notification(user, NotificationKind.RESET)

@@ -125,7 +125,8 @@ class Interrupt(models.Model):
             models.Index(fields=["deadline"], condition=Q(status=InterruptStatus.WAITING), name="waits_by_deadline"),
             models.Index(
                 # One range for each list of the inbox and each of its filters (`queries/open_requests.py`).
-                fields=["queue", "agent", "reason", "risk_rank", "deadline", "id"],
+                # With the creation time, the ages of all open requests are counted without their rows.
+                fields=["queue", "agent", "reason", "risk_rank", "deadline", "id", "created_at"],
                 condition=Q(status=InterruptStatus.WAITING),
                 name="open_waits_by_group",
             ),

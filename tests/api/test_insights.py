@@ -13,7 +13,6 @@ from reviewqueue import permissions
 from reviewqueue.operations.api_keys import create_agent_key, create_personal_token
 from reviewqueue.queries.insights import Insights, read_insights
 from reviewqueue.queries.insights.scope import insights_scope
-from runs.models import Interrupt, Run
 from tests import builders
 from tests.api.calls import Caller
 from tests.reviewqueue.a_busy_quarter import FOREIGN, Quarter, a_reader
@@ -33,13 +32,13 @@ def a_lead() -> Caller:
     return Caller(create_personal_token(a_reader()).text)
 
 
-def read(waits: Any, runs: Any, **wanted: Any) -> Insights:
-    return read_insights(insights_scope(waits=waits, runs=runs, now=clock.now(), **({"days": 30} | wanted)))
+def read(visible: permissions.VisibleScope, **wanted: Any) -> Insights:
+    return read_insights(insights_scope(visible=visible, now=clock.now(), **({"days": 30} | wanted)))
 
 
 def test_the_json_has_the_figures_of_the_queries(busy: Quarter):
     reader = a_reader()
-    found = read(permissions.visible_interrupts(reader), permissions.visible_runs(reader), days=90)
+    found = read(permissions.read_scope(reader), days=90)
     told = a_lead().get("insights?days=90")
     assert (told.status, told["days"]) == (200, 90)
     assert told["waiting"]["number"] == found.waiting.ages.number
@@ -57,7 +56,7 @@ def test_the_json_has_the_figures_of_the_queries(busy: Quarter):
 
 def test_an_agent_gets_its_own_runs_and_no_share_of_any_person(busy: Quarter):
     agent = builders.an_agent("mail-desk")
-    found = read(Interrupt.objects.filter(agent=agent), Run.objects.filter(agent=agent))
+    found = read(permissions.VisibleScope(agents=frozenset({agent.pk})))
     worker = Caller(create_agent_key(agent).text)
     told = worker.get("insights")
     assert told["waiting"]["number"] == found.waiting.ages.number > 0

@@ -379,6 +379,22 @@ def test_a_large_digest_is_bounded_and_says_what_is_missing(ana, monkeypatch):
     assert "And 1 more: https://review.example.org" in sent.body
 
 
+def test_a_huge_digest_is_composed_and_rendered_without_reading_all_of_it(ana, monkeypatch):
+    monkeypatch.setattr("reviewqueue.notifications.messages.COMPOSE_SIZE", 2)
+    monkeypatch.setattr("reviewqueue.notifications.content.MAX_READ", 3)
+    monkeypatch.setattr("reviewqueue.notifications.content.MAX_IN_DIGEST", 2)
+    prefer(ana, frequency="daily")
+    waits = [builders.a_waiting_interrupt() for _ in range(9)]
+    derive()
+    for wait in waits[:4]:
+        builders.decide(wait, ana)
+    make_everything_due()
+    [sent] = derive_and_send()
+    assert [wait.public_id in sent.body for wait in waits] == [False] * 4 + [True] * 2 + [False] * 3
+    assert "And 3 more: https://review.example.org" in sent.body
+    assert NotificationMessage.objects.get().notifications.count() == 9
+
+
 def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 

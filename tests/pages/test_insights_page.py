@@ -75,8 +75,9 @@ def signed_in(person: User) -> Client:
 
 
 def read(reader: User, *, days: int = 30, queue: str = "", agent: str = "") -> Insights:
-    waits, runs = permissions.visible_interrupts(reader), permissions.visible_runs(reader)
-    return read_insights(insights_scope(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent))
+    return read_insights(
+        insights_scope(visible=permissions.read_scope(reader), days=days, now=clock.now(), queue=queue, agent=agent)
+    )
 
 
 def rows_of(tables: Tables, words: str) -> list[list[str]]:

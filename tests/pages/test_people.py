@@ -96,6 +96,14 @@ def test_a_disabled_person_gets_no_link(client):
     assert not Notification.objects.exists()
 
 
+def test_without_a_mail_server_no_link_gets_into_the_log_of_the_worker(client, settings):
+    settings.EMAIL_HOST = ""
+    builders.a_reviewer("ana@example.org")
+    response = client.post("/account/password/reset/", {"email": "ana@example.org"}, follow=True)
+    assert response.status_code == 200
+    assert not Notification.objects.exists()
+
+
 def test_an_invitation_by_the_command_contains_no_password(capsys):
     builders.a_queue()
     call_command("add_person", "new@example.org", "--role", "lead", "--queue", "engineering", "--invite")

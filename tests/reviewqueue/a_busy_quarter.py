@@ -39,6 +39,7 @@ class Quarter:
     now: datetime
     decided: int
     open_waits: int
+    days: int = 180
     seed: int = 7
     chance: random.Random = field(init=False)
     rows: dict[type, list[Any]] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class Quarter:
     def write(self) -> None:
         """Write all of it."""
         for number in range(self.decided):
-            self.a_run_with_its_request(number, asked_at=self.now - self.some(timedelta(days=180)))
+            self.a_run_with_its_request(number, asked_at=self.now - self.some(timedelta(days=self.days)))
         for number in range(self.open_waits):
             age = timedelta(seconds=int(self.chance.lognormvariate(9.5, 1.5)))
             self.a_run_with_its_request(self.decided + number, asked_at=self.now - age, is_open=True)

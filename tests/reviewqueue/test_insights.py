@@ -15,8 +15,8 @@ from django.db import connection
 from ledger import clock
 from reviewqueue import permissions
 from reviewqueue.queries.insights import Insights, read_insights
-from reviewqueue.queries.insights.interrupts import AGES
 from reviewqueue.queries.insights.scope import PERIODS, insights_scope
+from reviewqueue.rollups.cells import AGES, rounded_down
 from tests import builders
 from tests.reviewqueue.a_busy_quarter import FOREIGN, SEEN, Quarter, a_reader
 
@@ -37,8 +37,9 @@ def quarter() -> Quarter:
 
 
 def measures(reader: User, now: datetime, *, days: int = 30, queue: str = "", agent: str = "") -> Insights:
-    waits, runs = permissions.visible_interrupts(reader), permissions.visible_runs(reader)
-    return read_insights(insights_scope(waits=waits, runs=runs, days=days, now=now, queue=queue, agent=agent))
+    return read_insights(
+        insights_scope(visible=permissions.read_scope(reader), days=days, now=now, queue=queue, agent=agent)
+    )
 
 
 def sql(statement: str, **moments: datetime) -> list[tuple[Any, ...]]:
@@ -72,7 +73,8 @@ def quantile(percent: int, length: str, rows: str, **moments: datetime) -> int |
     if not many:
         return None
     place = (many * percent + 99) // 100 - 1
-    return int(sql(f"SELECT {length} AS taken FROM {rows} ORDER BY 1 LIMIT 1 OFFSET {place}", **moments)[0][0])
+    exact = sql(f"SELECT {length} AS taken FROM {rows} ORDER BY 1 LIMIT 1 OFFSET {place}", **moments)[0][0]
+    return rounded_down(int(exact))
 
 
 def whole(length: timedelta | None) -> int | None:
@@ -91,7 +93,8 @@ def test_the_age_of_open_requests_is_what_sql_says(quarter: Quarter):
     ):
         ages = sql(f"SELECT i.created_at FROM {opened} ORDER BY i.created_at DESC")
         rank = (len(ages) * percent + 99) // 100 - 1
-        assert length == quarter.now - _datetime_of(ages[rank][0])
+        age = quarter.now - _datetime_of(ages[rank][0])
+        assert length == timedelta(seconds=rounded_down(int(age.total_seconds())))
     for name, (youngest, oldest) in AGES.items():
         end = quarter.now - oldest if oldest else datetime(2000, 1, 1, tzinfo=UTC)
         band = f"{opened} AND i.created_at <= :begin AND i.created_at > :finish"
@@ -261,9 +264,7 @@ def test_the_measures_take_a_bounded_number_of_statements(quarter: Quarter, djan
 def test_a_period_is_cut_without_gaps(days: int, parts: Any):
     for hour in range(0, 24 * 9, 5):
         now = datetime(2026, 11, 26, tzinfo=UTC) + timedelta(hours=hour)
-        scope = insights_scope(
-            waits=permissions.Interrupt.objects.none(), runs=permissions.Run.objects.none(), days=days, now=now
-        )
+        scope = insights_scope(visible=permissions.VisibleScope(), days=days, now=now)
         cuts = scope.cuts()
         assert len(cuts) in (parts if isinstance(parts, set) else {parts})
         assert {later - earlier for earlier, later in pairwise(cuts)} == {timedelta(days=7 if days > 7 else 1)}

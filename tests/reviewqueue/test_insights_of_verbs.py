@@ -25,8 +25,7 @@ pytestmark = pytest.mark.django_db
 
 def read() -> Insights:
     ana = builders.a_reviewer()
-    waits, runs = permissions.visible_interrupts(ana), permissions.visible_runs(ana)
-    return read_insights(insights_scope(waits=waits, runs=runs, days=7, now=clock.now()))
+    return read_insights(insights_scope(visible=permissions.read_scope(ana), days=7, now=clock.now()))
 
 
 def an_answered_wait(**wait) -> Interrupt:

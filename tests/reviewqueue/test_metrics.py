@@ -14,6 +14,7 @@ from ledger import clock
 from ledger.models import Effect
 from reviewqueue.models import Delivery, Heartbeat
 from reviewqueue.queries.dead_letters import dismiss_signal
+from reviewqueue.rollups.counting import count_rollups
 from runs.errors import AlreadyDecided
 from runs.models import Continuation, Interrupt
 from tests import builders
@@ -136,8 +137,21 @@ def test_a_scrape_costs_a_bounded_number_of_statements(client: Client, django_as
         waiting = builders.a_waiting_interrupt()
         Interrupt.objects.filter(pk=waiting.pk).update(queue=builders.a_queue(f"queue-{number}"))
     clock_statement = connection.vendor == "postgresql"  # SQLite's clock is the process's
-    with django_assert_max_num_queries(18 + clock_statement):
+    with django_assert_max_num_queries(25 + clock_statement):  # no worker has counted
         assert read(client)["waits_open", "queue-2"] == 1
+    count_rollups(seconds=60)
+    with django_assert_max_num_queries(15 + clock_statement):
+        assert read(client)["waits_open", "queue-2"] == 1
+
+
+def test_workers_and_the_age_of_the_counts_are_shown(client: Client):
+    for seconds in (1, 7, 3600):
+        Heartbeat.objects.create(worker=f"one:{seconds}", beaten_at=clock.now() - timedelta(seconds=seconds))
+    assert ("counts_age_seconds",) not in read(client)
+    count_rollups(seconds=60)
+    found = read(client)
+    assert found["workers",] == 2
+    assert 0 <= found["counts_age_seconds",] < 60
 
 
 def test_no_person_and_no_request_is_named(client: Client):

@@ -199,7 +199,8 @@ def test_two_different_people_in_one_answer_are_refused(client, issuer, claims):
     assert not User.objects.exists()
 
 
-def test_a_person_who_has_only_single_sign_on_cannot_request_a_password(client, issuer, claims):
+def test_a_person_who_has_only_single_sign_on_cannot_request_a_password(client, issuer, claims, settings):
+    settings.EMAIL_HOST = "mail.example.org"
     claims()
     sign_on(client, issuer)
     Client().post("/account/password/reset/", {"email": "ana@example.org"})

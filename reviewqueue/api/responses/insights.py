@@ -108,7 +108,7 @@ ReviewerLoadResponse = _row_of("ReviewerLoadResponse", LOAD)
 class InsightsResponse(ResponseSerializer):
     """The insights (``Insights``). ``load`` is ``None`` for an agent's key."""
 
-    counted_at = member(DATETIME, "Time at which the figures were counted.", "scope.now")
+    counted_at = member(DATETIME, "Time at which the figures were counted; every earlier change is in them.")
     since = member(DATETIME, "Start of the period, in UTC.", "scope.since")
     days = member(INTEGER, "Number of days, including today.", "scope.days")
     waiting = member(WaitingResponse, WAITING.meaning, "*")

@@ -14,7 +14,7 @@ from reviewqueue.api.openapi.operations import BOTH, Operation, describe
 from reviewqueue.api.query_parameters import choice_parameter, slug_parameter, validated_query
 from reviewqueue.api.response_serializers import TEXT
 from reviewqueue.api.responses.insights import InsightsResponse
-from reviewqueue.api.scoped_querysets import interrupts_of, refuse_unknown_names, runs_of
+from reviewqueue.api.scoped_querysets import refuse_unknown_names, scope_of
 from reviewqueue.api.views.base import ApiView
 from reviewqueue.queries.insights import read_insights
 from reviewqueue.queries.insights.csv_export import csv_text, figures_of
@@ -48,8 +48,7 @@ class InsightsView(ApiView):
         as_csv = query.get("format") == "csv"
         refuse_unknown_names(caller, query)
         scope = insights_scope(
-            waits=interrupts_of(caller),
-            runs=runs_of(caller),
+            visible=scope_of(caller),
             days=days,
             now=clock.now(),
             queue=query.get("queue", ""),

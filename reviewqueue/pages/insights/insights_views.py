@@ -41,13 +41,12 @@ def insights(request: PageRequest) -> HttpResponse:
     """Show the insights."""
     scope = _scope(request)
     found = read_insights(scope)
-    seen_queues = Queue.objects.filter(pk__in=permissions.visible_interrupts(request.user).values("queue"))
-    seen_agents = Agent.objects.filter(pk__in=permissions.visible_runs(request.user).values("agent"))
+    seen_queues, seen_agents = Queue.objects.filter(pk__in=found.queues), Agent.objects.filter(pk__in=found.agents)
     context = {
         "section": "insights",
         "now": scope.now,
         "found": found,
-        "about": _about(scope, _asked(request, "queue"), _asked(request, "agent")),
+        "about": _about(found, _asked(request, "queue"), _asked(request, "agent")),
         "stats": _stats(found),
         "plots": all_charts(found),
         "load": found.load,
@@ -74,9 +73,10 @@ def insights_csv(request: PageRequest) -> HttpResponse:
 def _scope(request: PageRequest) -> Scope:
     asked = request.GET.get("days", "")
     days = int(asked) if asked in {str(period) for period in PERIODS} else DEFAULT_DAYS
-    waits, runs = permissions.visible_interrupts(request.user), permissions.visible_runs(request.user)
     queue, agent = _asked(request, "queue"), _asked(request, "agent")
-    return insights_scope(waits=waits, runs=runs, days=days, now=clock.now(), queue=queue, agent=agent)
+    return insights_scope(
+        visible=permissions.read_scope(request.user), days=days, now=clock.now(), queue=queue, agent=agent
+    )
 
 
 def _asked(request: PageRequest, name: str) -> str:
@@ -90,11 +90,12 @@ def _choices(rows: QuerySet[Any], asked: str) -> list[str]:
     return slugs if not asked or asked in slugs else [*slugs, asked]
 
 
-def _about(scope: Scope, queue: str, agent: str) -> str:
+def _about(found: Insights, queue: str, agent: str) -> str:
     """Return the scope in one line: "All your queues, 31 Oct to 29 Nov 2026, counted 14:20 CET"."""
+    scope = found.scope
     first, last = scope.since, scope.now.astimezone(scope.since.tzinfo)
     begins = f"{first.day} {MONTHS[first.month - 1]}" + (f" {first.year}" if first.year != last.year else "")
-    counted = timezone.localtime(scope.now)
+    counted = timezone.localtime(found.counted_at)
     parts = [queue_title(queue) if queue else "All your queues", *([f"agent {agent}"] if agent else [])]
     parts.append(f"{begins} to {last.day} {MONTHS[last.month - 1]} {last.year} (days of UTC)")
     return ", ".join([*parts, f"counted {counted:%H:%M} {time_zone_label(counted)}"])

@@ -5,15 +5,18 @@ A test compares each figure with plain SQL over the same rows.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet
+from django.contrib.auth import get_user_model
+from django.db.models import Count
 
-from reviewqueue.queries.insights.quantiles import Quantiles, quantiles_by, quantiles_of
+from reviewqueue.queries.insights.quantiles import Quantiles, quantiles_of
 from reviewqueue.queries.insights.scope import Scope
-from runs.models import Decision
+from reviewqueue.queries.insights.stored_cells import ScopeCells
+from reviewqueue.rollups import cells
 from runs.states import DecisionStatus, InterruptStatus, Risk
 
 REFUSED = (
@@ -34,23 +37,20 @@ class Deciding:
     risks: dict[str, Quantiles]
 
 
-def count_deciding(scope: Scope) -> Deciding:
+def count_deciding(scope: Scope, counted: ScopeCells) -> Deciding:
     """Return the time to decide, also of decisions that were undone or revoked later."""
-    length = F("created_at") - F("interrupt__created_at")
-    decided = _closing(scope).filter(created_at__gte=scope.since)
-    before = _closing(scope).filter(
-        created_at__gte=scope.since - timedelta(days=scope.days), created_at__lt=scope.since
-    )
-    by_risk = quantiles_by(decided, length, by="interrupt__risk")
+    since = scope.since.date()
+    by_risk = counted.sums(cells.DECIDING, lambda cell: (cell.part, cell.bucket), since=since)
+    before = counted.sums(cells.DECIDING, lambda cell: cell.bucket, since=scope.before.date(), until=since)
     return Deciding(
-        lengths=quantiles_of(decided, length),
-        before=quantiles_of(before, length),
-        risks={risk: by_risk.get(risk, Quantiles()) for risk in Risk.values},
+        lengths=quantiles_of(counted.sums(cells.DECIDING, lambda cell: cell.bucket, since=since)),
+        before=quantiles_of(before),
+        risks={risk: quantiles_of(_of_part(by_risk, risk)) for risk in Risk.values},
     )
 
 
-def _closing(scope: Scope) -> QuerySet[Decision]:
-    return Decision.objects.filter(interrupt__in=scope.waits, by__isnull=False, closes=True)
+def _of_part(counts: Mapping[tuple[str, int], int], wanted: str) -> dict[int, int]:
+    return {bucket: number for (part, bucket), number in counts.items() if part == wanted}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +66,14 @@ class RefusedDecisions:
         return sum(self.codes.values())
 
 
-def count_refused(scope: Scope) -> RefusedDecisions:
+def count_refused(scope: Scope, counted: ScopeCells) -> RefusedDecisions:
     """Return the refused decisions of the period."""
-    submitted = Decision.objects.filter(
-        interrupt__in=scope.waits, by__isnull=False, created_at__gte=scope.since
-    ).order_by()
-    by_code = submitted.filter(status__in=REFUSED).values_list("status", "code").annotate(number=Count("pk"))
-    ordered = sorted(by_code, key=lambda row: (-row[2], row[1], row[0]))
+    decisions = counted.sums(cells.DECISIONS, lambda cell: (cell.bucket, cell.part), since=scope.since.date())
+    of_people = {part: number for (is_person, part), number in decisions.items() if is_person}
+    by_code = [(*part.split(" ", 1), number) for part, number in of_people.items()]
+    ordered = sorted((row for row in by_code if row[0] in REFUSED), key=lambda row: (-row[2], row[1], row[0]))
     return RefusedDecisions(
-        submitted=submitted.count(), codes={(status, code): number for status, code, number in ordered}
+        submitted=sum(of_people.values()), codes={(status, code): number for status, code, number in ordered}
     )
 
 
@@ -91,37 +90,31 @@ class ReviewerLoad:
     median: timedelta | None
 
 
-def count_load(scope: Scope) -> list[ReviewerLoad]:
+def count_load(scope: Scope, counted: ScopeCells) -> list[ReviewerLoad]:
     """Return the workload of each reviewer, the largest first."""
-    decided = _closing(scope).filter(created_at__gte=scope.since)
-    counts = decided.order_by().values("by__username", "by__first_name", "by__last_name")
-    shares: dict[str, Any] = {
-        row["by__username"]: row
-        for row in counts.annotate(
-            decided=Count("pk"),
-            high_risk=Count("pk", filter=Q(interrupt__risk=Risk.HIGH)),
-            revoked=Count("pk", filter=Q(status=DecisionStatus.REVOKED)),
+    since = scope.since.date()
+    decided, high_risk, revoked = Counter[int](), Counter[int](), Counter[int]()
+    for part, number in counted.sums(cells.LOAD, lambda cell: cell.part, since=since).items():
+        by, is_high, is_revoked = map(int, part.split())
+        decided[by] += number
+        high_risk[by] += number * is_high
+        revoked[by] += number * is_revoked
+    lengths = counted.sums(cells.LOAD_TIME, lambda cell: (cell.part, cell.bucket), since=since)
+    # Claims are few: each lasts some minutes.
+    held = scope.interrupts.filter(
+        status=InterruptStatus.WAITING, claimed_by__isnull=False, claimed_until__gt=scope.now
+    )
+    claimed = dict(held.values_list("claimed_by").annotate(number=Count("pk")))
+    load = [
+        ReviewerLoad(
+            address=person.username,
+            name=f"{person.first_name} {person.last_name}".strip() or person.username,
+            decided=decided[person.pk],
+            high_risk=high_risk[person.pk],
+            revoked=revoked[person.pk],
+            claimed_now=claimed.get(person.pk, 0),
+            median=quantiles_of(_of_part(lengths, str(person.pk))).p50,
         )
-    }
-    lengths = quantiles_by(decided, F("created_at") - F("interrupt__created_at"), by="by__username")
-    claimed = scope.waits.filter(status=InterruptStatus.WAITING, claimed_until__gt=scope.now)
-    named = claimed.values("claimed_by__username", "claimed_by__first_name", "claimed_by__last_name")
-    holding: dict[str, Any] = {row["claimed_by__username"]: row for row in named.annotate(number=Count("pk"))}
-    load = []
-    for address in {*shares, *holding}:
-        share: dict[str, Any] = shares.get(address, {})
-        held: dict[str, Any] = holding.get(address, {})
-        first = share.get("by__first_name") or held.get("claimed_by__first_name") or ""
-        last = share.get("by__last_name") or held.get("claimed_by__last_name") or ""
-        load.append(
-            ReviewerLoad(
-                address=address,
-                name=f"{first} {last}".strip() or address,
-                decided=share.get("decided", 0),
-                high_risk=share.get("high_risk", 0),
-                revoked=share.get("revoked", 0),
-                claimed_now=held.get("number", 0),
-                median=lengths.get(address, Quantiles()).p50,
-            )
-        )
+        for person in get_user_model().objects.filter(pk__in={*decided, *claimed})
+    ]
     return sorted(load, key=lambda share: (-share.decided, -share.claimed_now, share.address))

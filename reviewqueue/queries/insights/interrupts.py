@@ -5,26 +5,17 @@ A test compares each figure with plain SQL over the same rows.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
-from django.db.models import Count, Exists, F, OuterRef, Q, Value
-
-from reviewqueue.queries.insights.quantiles import Quantiles, quantiles_by, quantiles_of
+from reviewqueue.queries.insights.quantiles import Quantiles, quantiles_of
 from reviewqueue.queries.insights.scope import Scope
-from runs.models import Decision
-from runs.states import Cause, DecisionStatus, InterruptStatus
-
-ENDING_SOON = timedelta(hours=2)
-#: Ranges of an interrupt's age: from the first, to less than the second; ``None``: without an end.
-AGES: dict[str, tuple[timedelta, timedelta | None]] = {
-    "under_1h": (timedelta(0), timedelta(hours=1)),
-    "1h_to_4h": (timedelta(hours=1), timedelta(hours=4)),
-    "4h_to_8h": (timedelta(hours=4), timedelta(hours=8)),
-    "8h_to_24h": (timedelta(hours=8), timedelta(hours=24)),
-    "1d_to_3d": (timedelta(days=1), timedelta(days=3)),
-    "over_3d": (timedelta(days=3), None),
-}
+from reviewqueue.queries.insights.stored_cells import ScopeCells
+from reviewqueue.rollups import cells
+from reviewqueue.rollups.cells import AGES
+from runs.models import Queue
+from runs.states import InterruptStatus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,22 +27,24 @@ class Waiting:
     queues: dict[str, Quantiles]
 
 
-def count_waiting(scope: Scope) -> Waiting:
+def count_waiting(counted: ScopeCells) -> Waiting:
     """Return the ages of open interrupts, since each was first asked."""
-    waiting, age = scope.waits.filter(status=InterruptStatus.WAITING), Value(scope.now) - F("created_at")
-    soon = Q(deadline__lt=scope.now + ENDING_SOON)
-    counts: dict[str, Count] = {}
-    for name, (youngest, oldest) in AGES.items():
-        # After the clock was set back, an interrupt can seem to come from the future: it counts as young.
-        band = Q(created_at__lte=scope.now - youngest) if youngest else Q()
-        band &= Q(created_at__gt=scope.now - oldest) if oldest else Q()
-        counts |= {f"all_{name}": Count("pk", filter=band), f"soon_{name}": Count("pk", filter=band & soon)}
-    found = waiting.aggregate(**counts)
+    bands = counted.sums(cells.OPEN, lambda cell: tuple(cell.part.split()))
+    by_queue: dict[str, Counter[int]] = {}
+    for (queue, bucket), number in counted.sums(cells.OPEN, lambda cell: (cell.queues, cell.bucket)).items():
+        by_queue.setdefault(queue, Counter())[bucket] += number
     return Waiting(
-        ages=quantiles_of(waiting, age),
-        bands={name: (found[f"all_{name}"], found[f"soon_{name}"]) for name in AGES},
-        queues=dict(sorted(quantiles_by(waiting, age, by="queue__slug").items())),
+        ages=quantiles_of(counted.sums(cells.OPEN, lambda cell: cell.bucket)),
+        bands={name: (bands[(name, "0")] + bands[(name, "1")], bands[(name, "1")]) for name in AGES},
+        queues=dict(sorted(_by_slug(by_queue).items())),
     )
+
+
+def _by_slug(by_queue: Mapping[str, Mapping[int, int]]) -> dict[str, Quantiles]:
+    """Return the quantiles by slug; it is empty for interrupts for a signal or a timer, which have no queue."""
+    named = Queue.objects.filter(pk__in=[int(queue) for queue in by_queue if queue])
+    slugs = {"": "", **{str(pk): slug for pk, slug in named.values_list("pk", "slug")}}
+    return {slugs[queue]: quantiles_of(counts) for queue, counts in by_queue.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +61,18 @@ class Ended:
         return sum(self.statuses.values())
 
 
-def count_ended(scope: Scope) -> Ended:
+def count_ended(scope: Scope, counted: ScopeCells) -> Ended:
     """Return how the interrupts that were closed in the period ended."""
-    closed = scope.waits.exclude(status=InterruptStatus.WAITING).filter(closed_at__gte=scope.since)
-    expired = closed.filter(status=InterruptStatus.EXPIRED)
-    default = Decision.objects.filter(interrupt=OuterRef("pk"), cause=Cause.EXPIRY, status=DecisionStatus.ACCEPTED)
-    counted = dict(closed.values_list("status").annotate(number=Count("pk")))
+    closed = counted.sums(cells.CLOSED, lambda cell: tuple(cell.part.split()), since=scope.since.date())
+    by_status: Counter[str] = Counter()
+    by_default = escalated = 0
+    for (status, is_default, is_escalated), number in closed.items():
+        by_status[status] += number
+        if status == InterruptStatus.EXPIRED:
+            by_default += number * int(is_default)
+            escalated += number * int(is_escalated)
     return Ended(
-        statuses={status: counted.get(status, 0) for status in InterruptStatus.values if status != "waiting"},
-        by_default=expired.filter(Exists(default.exclude(verdict=""))).count(),
-        escalated=expired.filter(level__gt=0).count(),
+        statuses={status: by_status[status] for status in InterruptStatus.values if status != InterruptStatus.WAITING},
+        by_default=by_default,
+        escalated=escalated,
     )

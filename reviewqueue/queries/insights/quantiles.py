@@ -1,17 +1,11 @@
-"""Discrete quantiles (SQL's `percentile_disc`), which both databases compute alike: a quantile is a value that occurred.
-
-They are found by numbering the rows, since SQLite has no such function.
-"""
+"""Discrete quantiles (SQL's `percentile_disc`) of counted times: a quantile is a time that occurred, as cells round it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
-
-from django.db.models import Count, DurationField, ExpressionWrapper, F, Q, QuerySet, Window
-from django.db.models.expressions import Combinable
-from django.db.models.functions import RowNumber
+from itertools import accumulate
 
 SHOWN = (10, 50, 90)
 
@@ -27,47 +21,19 @@ class Quantiles:
     longest: timedelta | None = None
 
 
-def quantiles_of(rows: QuerySet[Any], length: Combinable) -> Quantiles:
-    """Return the quantiles of a length of time over all rows."""
-    return _read(_ranked(rows, length, by=None), by=None).get("", Quantiles())
+def quantiles_of(counts: Mapping[int, int]) -> Quantiles:
+    """Return the quantiles of times, given as how often each number of seconds occurred."""
+    if not counts:
+        return Quantiles()
+    seconds = sorted(counts)
+    upto = list(accumulate(counts[each] for each in seconds))
+    number = upto[-1]
 
+    def at_rank(rank: int) -> timedelta:
+        return timedelta(seconds=next(each for each, last in zip(seconds, upto, strict=True) if last >= rank))
 
-def quantiles_by(rows: QuerySet[Any], length: Combinable, *, by: str) -> dict[str, Quantiles]:
-    """Return the quantiles of a length of time for each value of the column ``by``."""
-    return _read(_ranked(rows, length, by=by), by=by)
-
-
-def _ranked(rows: QuerySet[Any], length: Combinable, *, by: str | None) -> QuerySet[Any]:
-    """Keep only the rows at the ranks of the quantiles, so that the number of rows read does not grow."""
-    group = [F(by)] if by else None
-    many = F("many")
-    wanted = Q(place=many)
-    for percent in SHOWN:
-        wanted |= Q(place=(many * percent + 99) / 100)
-    return (
-        rows.order_by()
-        .annotate(length=ExpressionWrapper(length, output_field=DurationField()))
-        .annotate(
-            place=Window(RowNumber(), partition_by=group, order_by=F("length").asc()),
-            many=Window(Count("pk"), partition_by=group),
-        )
-        .filter(wanted)
+    return Quantiles(
+        number=number,
+        longest=at_rank(number),
+        **{f"p{percent}": at_rank((number * percent + 99) // 100) for percent in SHOWN},
     )
-
-
-def _read(ranked: QuerySet[Any], *, by: str | None) -> dict[str, Quantiles]:
-    columns = [*([by] if by else []), "many", "place", "length"]
-    groups: dict[str, dict[int, timedelta]] = {}
-    sizes: dict[str, int] = {}
-    for *group, many, place, length in ranked.values_list(*columns):
-        name = str(group[0]) if group and group[0] is not None else ""
-        sizes[name] = many
-        groups.setdefault(name, {})[place] = length
-    return {
-        name: Quantiles(
-            number=many,
-            longest=groups[name][many],
-            **{f"p{percent}": groups[name][(many * percent + 99) // 100] for percent in SHOWN},
-        )
-        for name, many in sizes.items()
-    }
