@@ -1,4 +1,4 @@
-"""Owners script the administration of their agents; nobody else reaches it."""
+"""Owners script the administration of their agents; other callers do not reach it."""
 
 from __future__ import annotations
 
