@@ -81,8 +81,8 @@ class AgentsView(ApiView):
     )
     def post(self, request: Request) -> Response:
         person = person_of(request)
-        administration.refuse_unless_operator(person)
         sent = validated(AddAgentRequest, body_of(request))
+        administration.refuse_unless_operator(person)
         with refused_as_invalid():
             _, key = administration.add_agent(person, sent["name"], owner=sent["owner"], effects=sent["effects"])
         return Response(NewAgentResponse.serialize(key), status=201)
@@ -270,6 +270,6 @@ class ConnectionTestView(ApiView):
 
 def _read(request: Request, slug: str, serializer: Any) -> tuple[Any, dict[str, Any]]:
     """Return the person, who administers the agent, and the body."""
-    person = person_of(request)
+    person, sent = person_of(request), validated(serializer, body_of(request))
     administration.find_agent(person, slug)
-    return person, validated(serializer, body_of(request))
+    return person, sent
