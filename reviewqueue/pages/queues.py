@@ -250,10 +250,18 @@ def _changed(draft: Any) -> list[ShownRule]:
     before = _texts_of(draft.last or Policy())
     after = _texts_of(draft.policy)
     return [
-        ShownRule(name=name, before="" if draft.last is None else before.get(name, ""), after=after.get(name, ""))
+        ShownRule(
+            name=name,
+            before="" if draft.last is None else _shown_rule(name, before[name]),
+            after=_shown_rule(name, after[name]),
+        )
         for name in draft.changed
         if name in after
     ]
+
+
+def _shown_rule(name: str, text: str) -> str:
+    return ("yes" if text else "no") if name in FLAGS else text
 
 
 def _texts_of(policy: Policy) -> dict[str, str]:

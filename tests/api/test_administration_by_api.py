@@ -1,4 +1,4 @@
-"""Owners script the administration of their agents; no other person reaches it."""
+"""Owners script the administration of their agents; other callers do not reach it."""
 
 from __future__ import annotations
 

@@ -318,8 +318,9 @@ def an_agent_with_everything(page: Page) -> None:
         created_at=clock.now(),
     )
     page.goto(f"/agents/{name}")
-    page.locator("#keys").locator("xpath=..").locator("xpath=..").get_by_text("Add a key").click()
-    page.get_by_label("Name", exact=True).fill("bank")
+    keys = page.get_by_role("region", name="API keys")
+    keys.get_by_text("Add a key").click()
+    keys.get_by_label("Name", exact=True).fill("bank")
     page.get_by_role("checkbox", name=re.compile("^signal")).check()
     page.get_by_role("button", name="Add the key").click()
     page.get_by_role("heading", name="Copy the key bank now").wait_for()

@@ -49,7 +49,7 @@ def test_a_wrong_resolution_is_explained_and_changes_nothing(wrong):
     assert effect.status == EffectStatus.UNKNOWN
 
 
-def test_the_second_owner_with_a_stale_page_sees_the_conflict_and_changes_nothing():
+def test_the_second_owner_with_a_stale_page_changes_nothing():
     effect = an_unknown_effect()
     client = signed_in(olga())
     client.post(f"/outcomes/effects/{effect.public_id}", RESOLUTION)

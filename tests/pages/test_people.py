@@ -177,6 +177,15 @@ def test_without_a_mail_server_the_commands_are_those_of_the_installation(
     assert f"Run: {program} changepassword" in got
 
 
+@pytest.mark.parametrize("role", ["reviewer", "lead", "owner"])
+def test_operators_cannot_give_themselves_a_role(client, operator, role):
+    builders.an_agent()
+    form = {"email": " OPS@example.org", "role": role, "queue": "engineering", "agent": "purchase-requests"}
+    got = client.post("/people/add", form, follow=True).content.decode()
+    assert "You cannot give a role to yourself. Another operator can." in got
+    assert [group.name for group in operator.groups.all()] == ["operators"]
+
+
 @pytest.mark.parametrize("move", ["disable", "remove-role"])
 def test_operators_cannot_lock_themselves_out(client, operator, move):
     form = {"person": "ops@example.org", "group": operator.groups.get().pk}
