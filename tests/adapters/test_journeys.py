@@ -41,7 +41,7 @@ def the_journey(
 
     assert world.decide(requests[decided]) == "decided"
     with world.running(program, decided, kill_at=kill_at, **environment) as process:
-        assert process.wait(timeout=60) == KILLED
+        assert process.wait(timeout=300) == KILLED
     assert world.decide(requests[decided], "reject") == "already_decided"
     assert world.decide(requests[rejected], "reject", message="Too expensive.") == "decided"
     world.cancel(requests[cancelled])
@@ -76,14 +76,14 @@ def test_mcp(world: World):
         assert world.outcomes(second) == {"mcp-2": "not ordered: expired"}
         assert world.outcomes(third) == {"mcp-3": "not ordered: cancelled"}
     with world.running(*command, kill_at="after POST claim") as server:  # it received the answer, and tells no client
-        own_processes.eventually(lambda: is_open(port), within=60)
+        own_processes.eventually(lambda: is_open(port), within=300)
         with world.running("mcp/agent.py", "mcp-1", **over_http):
             request = world.request("Order mcp-1")
             assert world.decide(request) == "decided"
             assert world.decide(request, "reject") == "already_decided"
-            assert server.wait(timeout=60) == KILLED
+            assert server.wait(timeout=300) == KILLED
     with world.running(*command), world.running("mcp/agent.py", "mcp-1") as agent:  # over stdio
-        own_processes.eventually(lambda: is_open(port), within=60)
+        own_processes.eventually(lambda: is_open(port), within=300)
         assert world.outcomes(agent)["mcp-1"] == {"order": "PO-mcp-1", "amount": "184000.00"}
         with world.running("mcp/agent.py", "mcp-1", **over_http) as again:  # the answer is the same later
             assert world.outcomes(again)["mcp-1"] == {"order": "PO-mcp-1", "amount": "184000.00"}
@@ -110,7 +110,7 @@ def test_approvals_of_tool_calls(world: World, program: str):
     edited = {"supplier": "S-17", "item": "Hoist", "amount": "180000.00"}
     assert world.decide(request, **({"verdict": "edit", "arguments": edited} if can_edit else {})) == "decided"
     with world.running(program, decided, kill_at="after PUT effects/.*") as process:
-        assert process.wait(timeout=60) == KILLED
+        assert process.wait(timeout=300) == KILLED
     assert world.decide(request, "reject") == "already_decided"
 
     with world.running(program, expired, DEADLINE="PT2S") as second:
@@ -165,7 +165,7 @@ def test_restate(world: World):
         "RESTATE_BASE_DIR": str(world.folder / "restate"),
     }
     with world.engine(restate_server(), port=ingress, **options):
-        own_processes.eventually(lambda: is_open(admin), within=60)
+        own_processes.eventually(lambda: is_open(admin), within=300)
         the_journey(
             world,
             "restate/agent.py",
