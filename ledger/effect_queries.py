@@ -140,9 +140,12 @@ def count_effects(scope: str) -> EffectCounts:
 
 def list_open_effects(scope: str) -> list[Effect]:
     """Return the run's effects that are in flight or unknown."""
-    return list(
-        Effect.objects.filter(scope=scope, status__in=sorted(OPEN_EFFECTS)).select_related("owner").order_by("id")
-    )
+    return _open_effects.all(scope=scope)
+
+
+@prepared
+def _open_effects(scope: str) -> QuerySet[Effect]:
+    return Effect.objects.filter(scope=scope, status__in=sorted(OPEN_EFFECTS)).select_related("owner").order_by("id")
 
 
 def list_effects_in_flight(scope: str) -> list[Effect]:

@@ -7,23 +7,25 @@ the caller's transaction, under the run's lock; they know nothing of runs, permi
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from typing import Any
 
-from django.contrib.auth.models import Group
 from django.db import IntegrityError
 from django.db.models import QuerySet
 
-from ledger import row_digests
+from ledger import prepared_queries, row_digests
 from ledger.digests import digest
 from ledger.errors import KeyReused, NotFound, OutcomeUnknown, WasCompensated
 from ledger.models import Effect, EffectReport, Order
+from ledger.prepared_queries import PreparedUpdate, prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.states import EFFECT_TRANSITIONS, OPEN_EFFECTS, SETTLED_EFFECTS, EffectStatus, InFlight, Repeat
 from ledger.transactions import assert_in_transaction
+from ledger.write_batch import insert_later, update_later
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +97,13 @@ def locked_effects() -> QuerySet[Effect]:
 
 def lock_effect(*, scope: str, key: str) -> Effect | None:
     """Lock and return the effect of this key."""
-    return locked_effects().filter(scope=scope, key=key).first()
+    assert_in_transaction()
+    return _effect_to_lock.first(scope=scope, key=key)
+
+
+@prepared
+def _effect_to_lock(scope: str, key: str) -> QuerySet[Effect]:
+    return locked_effects().filter(scope=scope, key=key)
 
 
 def plan_effect(effect: Effect, *, fence: int, request_key: str) -> NextStep:
@@ -127,18 +135,20 @@ def intend_effect(
     name: str,
     arguments: Any,
     repeat: str,
-    owner: Group,
+    owner_id: int,
     permit_ref: str | None,
     request_key: str,
     now: datetime,
     declared: EffectDeclaration = NO_DECLARATION,
     undoes: Effect | None = None,
+    known: Effect | None = None,
 ) -> IntentResult | OutcomeUnknown:
     """Record the intent to make a call, and return whether the worker makes it or takes the recorded outcome.
 
     ``request_key`` is the Idempotency-Key of the request. It distinguishes a client that repeats a request whose reply
     was lost from a restarted worker that may have made the call already. ``repeat`` and ``declared`` count for the
     first attempt only: a later call cannot loosen them. ``undoes``: the effect whose last attempt this one compensates.
+    ``known``: the effect of this key, if the caller has locked it.
 
     Returns ``OutcomeUnknown`` where the refusal leaves a record (the effect became unknown). Raises ``KeyReused`` and
     ``WasCompensated``.
@@ -153,7 +163,7 @@ def intend_effect(
         call=call,
         call_digest=digest(call),
         repeat=repeat,
-        owner=owner,
+        owner_id=owner_id,
         created_at=now,
         stable_key=declared.stable_key,
         in_flight=declared.in_flight,
@@ -164,7 +174,7 @@ def intend_effect(
         undoes_attempt=undoes.attempt if undoes else None,
         **_new_attempt(attempt=1, epoch=epoch, fence=fence, permit_ref=permit_ref, request_key=request_key, now=now),
     )
-    effect = lock_effect(scope=scope, key=key) or _insert(first)
+    effect = known or _insert(first)
     if effect.public_id == first.public_id:
         return IntentResult(effect=effect, perform=True, begun=True, new=True)
     if effect.call_digest != first.call_digest:
@@ -213,15 +223,15 @@ def _new_attempt(
 
 
 def _insert(first: Effect) -> Effect:
-    """Insert unless the key exists, then read in a new statement: a get before a create would race.
+    """Insert unless the key exists; then lock and return the existing effect.
 
-    The row read is the new one if it has our public id. The run's lock already prevents a lost race, but the ledger
-    does not rely on it.
+    The statement waits for a concurrent insert of the key: a get before a create would race. The run's lock already
+    prevents that, but the ledger does not rely on it.
     """
-    Effect.objects.bulk_create([first], ignore_conflicts=True)
+    if prepared_queries.insert_row_if_new(first):
+        row_digests.collect_written_row(first.scope, first)
+        return first
     effect = lock_effect(scope=first.scope, key=first.key)
-    if effect is not None and effect.public_id == first.public_id:
-        row_digests.collect_written_row(effect.scope, effect)
     if effect is None:
         raise IntegrityError("a_permit_is_spent_once: the permit began an effect under another key")
     return effect
@@ -259,8 +269,13 @@ def report_outcome(
 
 
 def _is_repeated(effect: Effect, *, attempt: int, status: str, body: Any) -> bool:
-    earlier = EffectReport.objects.filter(effect=effect, attempt=attempt, status=status)
-    return digest(body) in {digest(report.body) for report in earlier}
+    earlier = _reports.all(effect=effect.pk, attempt=attempt, status=status)
+    return bool(earlier) and digest(body) in {digest(given) for (given,) in earlier}
+
+
+@prepared
+def _reports(effect: int, attempt: int, status: str) -> QuerySet[EffectReport, tuple[Any]]:
+    return EffectReport.objects.filter(effect=effect, attempt=attempt, status=status).values_list("body")
 
 
 def _contradicts(effect: Effect, *, attempt: int, outcome: EffectOutcome) -> bool:
@@ -295,7 +310,7 @@ def add_report(effect: Effect, *, status: str, by: str, body: Any, now: datetime
     report = EffectReport(
         effect=effect, attempt=attempt or effect.attempt, status=status, by=by[:300], at=now, body=body
     )
-    report.save(force_insert=True)
+    insert_later(report)
     row_digests.collect_written_row(effect.scope, report)
 
 
@@ -339,12 +354,20 @@ def _move(effect: Effect, verb: str, *, status: str, **fields: Any) -> None:
     allowed, outcomes = EFFECT_TRANSITIONS[verb]
     if effect.status not in allowed or status not in outcomes:
         raise RuntimeError(f"{verb} cannot take an effect from {effect.status} to {status}")
-    unchanged = Effect.objects.filter(pk=effect.pk, status=effect.status, attempt=effect.attempt)
     fields["status"] = status
     if status == EffectStatus.UNKNOWN and effect.status != EffectStatus.UNKNOWN and effect.probe is not None:
         fields["probe_due_at"] = fields["changed_at"]
-    if unchanged.update(**fields) != 1:
-        raise RuntimeError(f"{verb} found the effect {effect.public_id} in another state")
+    before = {"pk": effect.pk, "from_status": effect.status, "last_attempt": effect.attempt}
+    changed = f"{verb} found the effect {effect.public_id} in another state"
+    update_later(_guarded_write(tuple(fields)), changed=changed, **before, **fields)
     for name, value in fields.items():
         setattr(effect, name, value)
     row_digests.collect_written_row(effect.scope, effect, STATE)
+
+
+@functools.cache
+def _guarded_write(columns: tuple[str, ...]) -> PreparedUpdate:
+    def rows(pk: int, from_status: str, last_attempt: int) -> QuerySet[Effect]:
+        return Effect.objects.filter(pk=pk, status=from_status, attempt=last_attempt)
+
+    return PreparedUpdate(rows, columns)

@@ -107,7 +107,7 @@ class Receipt:
 
 
 def decision_binding(person: AbstractUser, interrupt: Interrupt, answer: Answer) -> str:
-    """Return the digest of who decides which version of which request how. A second factor counts for it only."""
+    """Return the digest of a decision: its person, request, version and answer. A second factor counts for it only."""
     parts = {
         "person": person.pk,
         "interrupt": interrupt.public_id,

@@ -17,8 +17,8 @@ from ledger.errors import Refusal
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.admin.base import ReadOnlyAdmin, person_of, render_json_text, scope_of, text_column, values_url
-from reviewqueue.admin.forms import ResolutionForm, effect_resolutions, resolve_effect
 from reviewqueue.models import UnknownOutcome
+from reviewqueue.pages.reconciliation_forms import ResolutionForm, effect_resolutions, resolve_effect
 from reviewqueue.text.hidden_characters import render_exact
 from reviewqueue.text.times import exact_element
 from runs.models import Run

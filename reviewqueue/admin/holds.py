@@ -13,7 +13,7 @@ from django.template.response import TemplateResponse
 
 from ledger.errors import Refusal
 from reviewqueue.admin.base import ReadOnlyAdmin, actor_column, person_of, render_json_text, text_column, values_url
-from reviewqueue.admin.forms import HoldForm, Resolution, hold_resolutions, resolve_hold
+from reviewqueue.pages.reconciliation_forms import HoldForm, Resolution, hold_resolutions, resolve_hold
 from reviewqueue.text.hidden_characters import render_exact
 from runs.models import Fact, Hold
 from runs.states import HoldKind

@@ -42,7 +42,7 @@ class AuditedUserAdmin(UserAdmin):
         record_change(form.instance, actor=person_actor(person_of(request)), action=action, before=before)
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Records name people, so a person is disabled and never deleted."""
+        """Refuse: records name people, so a person is disabled and never deleted."""
         return False
 
     @transaction.atomic

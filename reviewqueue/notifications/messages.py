@@ -105,7 +105,7 @@ def compose_messages() -> int:
     messages = NotificationMessage.objects.bulk_create([_new_message(first, now=now) for first in firsts])
     composed = 0
     for first, message in zip(firsts, messages, strict=True):
-        # A digest is whole: it takes all due notifications of its recipient, also those that were not read.
+        # A digest is whole: it takes all due notifications of its recipient, although only the first were read.
         of_digest = Q(in_digest=True, person=first.person_id) if first.in_digest and first.person_id else Q(pk=first.pk)
         composed += _to_compose(now).filter(of_digest).update(message=message)
     return composed

@@ -113,6 +113,8 @@ def _refuse_unless_operator(operator: AbstractUser) -> None:
 def add_or_invite(operator: AbstractUser, address: str, *, role: str, queue: str, agent: str) -> AddedPerson:
     """Give a person a role. A new person is invited by mail. Raises ``NotFound``, ``ProvisioningError``."""
     _refuse_unless_operator(operator)
+    if address.strip().lower() == operator.get_username():
+        raise ProvisioningError("You cannot give a role to yourself. Another operator can.")
     is_known = get_user_model().objects.filter(username=address.strip().lower()).exists()
     if not is_known and not settings.EMAIL_HOST:
         raise ProvisioningError(

@@ -307,6 +307,7 @@ def account_state(person: AbstractUser) -> dict[str, Any]:
     }
 
 
+@transaction.atomic
 def record_change(person: AbstractUser, *, actor: str, action: str, before: dict[str, Any]) -> None:
     """Record a change of a person's account with the state before and after, also in the audit log."""
     after = account_state(person)

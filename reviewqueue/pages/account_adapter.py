@@ -16,6 +16,7 @@ from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.authentication import get_authentication_records
 from allauth.core import context
 from allauth.core.internal import ratelimit
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.core.cache import cache
@@ -69,7 +70,15 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         return time.time() - newest > RECENT_SIGN_ON
 
     def send_password_reset_mail(self, user: AbstractUser, email: str, context: dict[str, Any]) -> None:
-        """Leave the mail to a task: the page answers as fast as for an unknown address, also without a mail server."""
+        """Leave the mail to a task: the page answers as fast as for an unknown address, also without a mail server.
+
+        A person who has only single sign-on gets none: a password would still work after the provider disables them.
+        Without a mail server there is none either: the worker would print the link on its standard output.
+        """
+        if not settings.EMAIL_HOST:
+            return
+        if not user.has_usable_password() and SocialAccount.objects.filter(user=user.pk).exists():
+            return
         create_account_notification(user, NotificationKind.RESET)
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:

@@ -114,7 +114,7 @@ def change(request: PageRequest, slug: str, subject: str, verb: str) -> HttpResp
         if isinstance(outcome, NewSecret):
             return _render(request, found, secret=outcome)
         messages.success(request, mark_hidden_plain(outcome))
-    return redirect_page(request, f"{reverse('agent', args=[slug])}#{subject}")
+    return redirect_page(request, f"{reverse('agent', args=[slug])}#agent-{subject}")
 
 
 def _texts(form: QueryDict) -> dict[str, str]:

@@ -31,6 +31,7 @@ class ShownRecord:
     record: ConfigurationRecord
     id: str
     kind: str
+    name: str
     members: list[ChangedMember]
 
 
@@ -137,8 +138,15 @@ def _shown(record: ConfigurationRecord) -> ShownRecord:
         record=record,
         id=audit_log.record_id(record),
         kind=KIND_LABELS.get(record.kind, record.kind),
+        name=record.name or _name_of_old(record),
         members=audit_log.changed_members(record),
     )
+
+
+def _name_of_old(record: ConfigurationRecord) -> str:
+    """Return a name for a record of an older version, which has none."""
+    known = (str(record.content.get(member, "")) for member in ("reason", "name_pattern"))
+    return next(filter(None, known), f"number {record.subject}")
 
 
 def _slugs(rows: Any, chosen: str) -> list[str]:

@@ -25,7 +25,7 @@ from reviewqueue.operations.provisioning import POLICY_RULES, ProvisioningError
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.models import Agent, Interrupt, Policy, Queue
-from runs.states import InterruptStatus, OnExpiry, OnReject, Risk
+from runs.states import InterruptStatus, OnExpiry, OnReject, Risk, SecondFactor
 
 DURATIONS = {
     "deadline_default": "Deadline of a request without one",
@@ -50,6 +50,7 @@ CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "on_expiry": ("At the deadline", (OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.ESCALATE)),
     "then": ("After the last queue", (OnExpiry.CANCEL, OnExpiry.FAIL)),
     "on_reject": ("After a rejection", tuple(OnReject.values)),
+    "second_factor": ("Decisions that need a second factor of their own", tuple(SecondFactor.values)),
     "risk_floor": ("Lowest risk of a request", tuple(Risk.values)),
 }
 NUMBERS = {
@@ -249,10 +250,18 @@ def _changed(draft: Any) -> list[ShownRule]:
     before = _texts_of(draft.last or Policy())
     after = _texts_of(draft.policy)
     return [
-        ShownRule(name=name, before="" if draft.last is None else before.get(name, ""), after=after.get(name, ""))
+        ShownRule(
+            name=name,
+            before="" if draft.last is None else _shown_rule(name, before[name]),
+            after=_shown_rule(name, after[name]),
+        )
         for name in draft.changed
         if name in after
     ]
+
+
+def _shown_rule(name: str, text: str) -> str:
+    return ("yes" if text else "no") if name in FLAGS else text
 
 
 def _texts_of(policy: Policy) -> dict[str, str]:

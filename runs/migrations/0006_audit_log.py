@@ -8,16 +8,15 @@ from ledger.append_only_triggers import GuardTable
 
 
 def drop_triggers_that_read_the_records(apps, schema_editor):
-    """SQLite rebuilds the table of the records, and refuses that while a trigger of another table reads it. PostgreSQL
-    alters no column that a trigger names.
+    """SQLite rebuilds the table of the records, and refuses that while a trigger of another table reads it.
+
+    PostgreSQL refuses to change a column that a trigger names. The operations below create both triggers again.
     """
     if schema_editor.connection.vendor == "sqlite":
         schema_editor.execute('DROP TRIGGER IF EXISTS "runs_effectrule_refuses_delete"', params=None)
     else:
-        schema_editor.execute(
-            'DROP TRIGGER IF EXISTS "runs_configurationrecord_refuses_update" ON "runs_configurationrecord"',
-            params=None,
-        )
+        of_records = '"runs_configurationrecord_refuses_update" ON "runs_configurationrecord"'
+        schema_editor.execute(f"DROP TRIGGER IF EXISTS {of_records}", params=None)
 
 
 class Migration(migrations.Migration):

@@ -1,8 +1,8 @@
 """Translation of older keywords and of number formats to JSON Schema 2020-12, where it is exact.
 
 Agent SDKs and tool servers still send draft-07: `definitions`, tuples under `items`, `dependencies`, and `enumNames` from
-form libraries. Tools that are generated from OpenAPI documents or typed code have number formats such as `int32`. The stored
-schema stays as it was sent; it is translated whenever it is used.
+form libraries. Tools that are generated from OpenAPI documents or from code with types have number formats such as
+`int32`. The stored schema stays as it was sent; it is translated whenever it is used.
 """
 
 from __future__ import annotations

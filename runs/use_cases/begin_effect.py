@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 
-from ledger import attempt_tokens, clock, compensation, effects, tokens
+from ledger import attempt_tokens, compensation, effects, tokens
 from ledger.actors import agent_actor
 from ledger.digests import digest
 from ledger.effect_names import refuse_confusable_name
@@ -21,6 +21,7 @@ from ledger.effects import NO_DECLARATION, EffectDeclaration, NextStep
 from ledger.errors import ConfusableName, KeyReused, OutcomeUnknown, PayloadInvalid, Refusal
 from ledger.exact_json import ABSENT
 from ledger.models import Effect
+from ledger.prepared_queries import prepared
 from ledger.states import EffectStatus, Repeat
 from ledger.transactions import use_case
 from runs.compensation import check_is_next_compensation, check_run_can_compensate, open_hold_for_failed_compensation
@@ -104,8 +105,7 @@ def begin_effect(
         _check_flags(run)
     else:
         check_run_can_compensate(run, undone)
-    refuse_halted_agent(run.agent_id)
-    now = clock.now()
+    now = refuse_halted_agent(run.agent_id)
     _check_lease(run, token, now=now)
     known = effects.lock_effect(scope=run.public_id, key=key)
     if known is not None:
@@ -143,12 +143,13 @@ def begin_effect(
         name=request.name,
         arguments=asked.call["arguments"],
         repeat=request.repeat,
-        owner=run.agent.owner,
+        owner_id=run.agent.owner_id,
         permit_ref=asked.permit.public_id if asked.permit else None,
         request_key=request.request_key,
         now=now,
         declared=request.declared,
         undoes=undone,
+        known=known,
     )
     if isinstance(outcome, OutcomeUnknown):
         if status_before == EffectStatus.INTENDED and known is not None:
@@ -314,11 +315,8 @@ def _check_facts(run: Run, *, now: datetime) -> None:
 
     A credential must also be valid now, because it can have expired since.
     """
-    facts = Fact.objects.filter(
-        checkpoint__run=run, checkpoint__number=run.checkpoint_number, check_by=FactCheck.WORKER, waived_by=None
-    ).annotate(stated_under=F("checkpoint__fence"))
     unchecked, not_valid = set(), set()
-    for fact in facts:
+    for fact in _facts_to_check.all(run=run.pk, number=run.checkpoint_number):
         if run.fence not in {fact.last_fence, fact.stated_under}:
             unchecked.add(fact.name)
         elif guards_effects(fact):
@@ -332,3 +330,9 @@ def _check_facts(run: Run, *, now: datetime) -> None:
         )
     if names:
         raise FactsUnchecked(facts=names)
+
+
+@prepared
+def _facts_to_check(run: int, number: int) -> QuerySet[Any]:
+    facts = Fact.objects.filter(checkpoint__run=run, checkpoint__number=number)
+    return facts.filter(check_by=FactCheck.WORKER, waived_by=None).annotate(stated_under=F("checkpoint__fence"))

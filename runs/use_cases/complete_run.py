@@ -5,11 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from ledger import clock, compensation, effect_queries, tokens
 from ledger.actors import agent_actor
 from ledger.digests import digest
 from ledger.errors import OutcomeUnknown
+from ledger.prepared_queries import prepared
 from ledger.transactions import use_case
+from ledger.write_batch import insert_later
 from runs.child_runs import signal_end_to_parent
 from runs.continuations import acknowledge_continuation, end_hand_backs
 from runs.errors import OpenInterrupts, RunCancelled, RunFinished
@@ -61,6 +65,7 @@ def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
             "Effects were applied although they should be cancelled. Compensate them before you complete the run.",
             effects=to_compensate,
         )
+    void_permits(run, reason="the run is completed", now=now)  # reads, so before the writes
     _record_outcome(run, RunStatus.COMPLETED, result, now=now)
     acknowledge_continuation(run, now=now)
     late_pause = run.pause_asked_at is not None
@@ -68,7 +73,6 @@ def _complete_run(*, agent: Agent, run_id: str, token: str, result: Any) -> Run:
     end_hand_backs(run, now=now)
     run.ended_at, run.pause_asked_at = now, None
     signal_end_to_parent(run, status=RunStatus.COMPLETED, now=now)
-    void_permits(run, reason="the run is completed", now=now)
     record_event(run, "run.completed", actor=agent_actor(agent.slug), at=now, pause_came_too_late=late_pause)
     save_status(run, now)
     return run
@@ -100,12 +104,17 @@ def _check_can_end(run: Run, token: str, *, now: datetime) -> None:
 
 
 def _record_outcome(run: Run, kind: RunStatus, result: Any, *, now: datetime) -> None:
-    Outcome.objects.create(run=run, epoch=run.epoch, fence=run.fence, kind=kind, result=result, at=now)
+    insert_later(Outcome(run=run, epoch=run.epoch, fence=run.fence, kind=kind, result=result, at=now))
 
 
 def _is_repeated_outcome(run: Run, kind: RunStatus, result: Any, token: str) -> bool:
     """Tell whether the same lease already reported the same outcome, so that this is a repeated request."""
-    known = Outcome.objects.filter(run=run, epoch=run.epoch).first()
+    known = _outcome.first(run=run.pk, epoch=run.epoch)
     if known is None or known.kind != kind or digest(known.result) != digest(result):
         return False
     return tokens.read_token("lse", token, run.public_id) == known.fence
+
+
+@prepared
+def _outcome(run: int, epoch: int) -> QuerySet[Outcome]:
+    return Outcome.objects.filter(run=run, epoch=epoch).order_by("id")[:1]

@@ -1,6 +1,7 @@
-"""Runs an example, and kills its process at a request: `killed_at.py PLACE PROGRAM ARGUMENTS...`.
+"""Runs an example, and kills its process: `killed_at.py PLACE PROGRAM ARGUMENTS...`.
 
-``PLACE`` is a pattern for `before` or `after`, the method and the end of the path, such as `after PUT effects/order.*`.
+``PLACE`` is a pattern for `before` or `after`, the method and the end of the path, such as `after PUT effects/order.*`; or
+a time after the first request, such as `1.25 s`, so that no kill hits a process that only imports its libraries.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 import runpy
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import httpx
@@ -19,7 +21,14 @@ send = httpx.HTTPTransport.handle_request
 send_async = httpx.AsyncHTTPTransport.handle_async_request
 
 
+timed = re.fullmatch(r"([\d.]+) s", place)
+timer = threading.Timer(float(timed[1]), os.kill, [os.getpid(), signal.SIGKILL]) if timed else None
+
+
 def reach(reached: str) -> None:
+    if timer is not None and timer.ident is None:
+        timer.daemon = True
+        timer.start()
     if re.fullmatch(place, reached):
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -20,21 +21,27 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def the_journey(world: World, program: str, *, kill_at: str, expired_as: str, **environment: str) -> None:
+def the_journey(
+    world: World, program: str, *, kill_at: str, expired_as: str, expires_first: bool = False, **environment: str
+) -> None:
     """Carry four runs through one example: decided, rejected, expired and cancelled.
 
-    The program is killed while all requests are open, and again at ``kill_at`` after the decision.
+    The program is killed while all requests are open, and again at ``kill_at`` after the decision. ``expires_first``: the
+    program that expires is not killed, because it would create its request again with another deadline.
     """
     name = program.partition("/")[0]
     decided, rejected, expired, cancelled = keys = [f"{name}-{place}" for place in range(1, 5)]
-    with world.running(program, expired, DEADLINE="PT3S", **environment):
+    with world.running(program, expired, DEADLINE="PT3S", **environment) as process:
         late = world.request(f"Order {expired}")
+        if expires_first:
+            assert world.outcomes(process) == {expired: expired_as}
+            keys = [decided, rejected, cancelled]
     with world.running(program, decided, rejected, cancelled, **environment):
         requests = {key: world.request(f"Order {key}") for key in (decided, rejected, cancelled)}
 
     assert world.decide(requests[decided]) == "decided"
     with world.running(program, decided, kill_at=kill_at, **environment) as process:
-        assert process.wait(timeout=60) == KILLED
+        assert process.wait(timeout=300) == KILLED
     assert world.decide(requests[decided], "reject") == "already_decided"
     assert world.decide(requests[rejected], "reject", message="Too expensive.") == "decided"
     world.cancel(requests[cancelled])
@@ -42,12 +49,13 @@ def the_journey(world: World, program: str, *, kill_at: str, expired_as: str, **
     assert world.decide(late) == "expired"
 
     with world.running(program, *keys, **environment) as process:
-        assert world.outcomes(process) == {
+        outcomes = {
             decided: {"order": f"PO-{decided}", "amount": "184000.00"},
             rejected: "Too expensive.",
             expired: expired_as,
             cancelled: "not ordered: cancelled",
         }
+        assert world.outcomes(process) == {key: outcomes[key] for key in keys}
     assert [order["key"] for order in world.orders() if order["key"] in keys] == [decided]
 
 
@@ -68,14 +76,14 @@ def test_mcp(world: World):
         assert world.outcomes(second) == {"mcp-2": "not ordered: expired"}
         assert world.outcomes(third) == {"mcp-3": "not ordered: cancelled"}
     with world.running(*command, kill_at="after POST claim") as server:  # it received the answer, and tells no client
-        own_processes.eventually(lambda: is_open(port), within=60)
+        own_processes.eventually(lambda: is_open(port), within=300)
         with world.running("mcp/agent.py", "mcp-1", **over_http):
             request = world.request("Order mcp-1")
             assert world.decide(request) == "decided"
             assert world.decide(request, "reject") == "already_decided"
-            assert server.wait(timeout=60) == KILLED
+            assert server.wait(timeout=300) == KILLED
     with world.running(*command), world.running("mcp/agent.py", "mcp-1") as agent:  # over stdio
-        own_processes.eventually(lambda: is_open(port), within=60)
+        own_processes.eventually(lambda: is_open(port), within=300)
         assert world.outcomes(agent)["mcp-1"] == {"order": "PO-mcp-1", "amount": "184000.00"}
         with world.running("mcp/agent.py", "mcp-1", **over_http) as again:  # the answer is the same later
             assert world.outcomes(again)["mcp-1"] == {"order": "PO-mcp-1", "amount": "184000.00"}
@@ -102,7 +110,7 @@ def test_approvals_of_tool_calls(world: World, program: str):
     edited = {"supplier": "S-17", "item": "Hoist", "amount": "180000.00"}
     assert world.decide(request, **({"verdict": "edit", "arguments": edited} if can_edit else {})) == "decided"
     with world.running(program, decided, kill_at="after PUT effects/.*") as process:
-        assert process.wait(timeout=60) == KILLED
+        assert process.wait(timeout=300) == KILLED
     assert world.decide(request, "reject") == "already_decided"
 
     with world.running(program, expired, DEADLINE="PT2S") as second:
@@ -157,7 +165,7 @@ def test_restate(world: World):
         "RESTATE_BASE_DIR": str(world.folder / "restate"),
     }
     with world.engine(restate_server(), port=ingress, **options):
-        own_processes.eventually(lambda: is_open(admin), within=60)
+        own_processes.eventually(lambda: is_open(admin), within=300)
         the_journey(
             world,
             "restate/agent.py",
@@ -167,3 +175,66 @@ def test_restate(world: World):
             RESTATE_ADMIN=f"http://127.0.0.1:{admin}",
             PORT=str(service),
         )
+
+
+#: A delivery, the same again, and one without a correlation id; then what is in the stream of dead letters.
+OTHER_SYSTEM = """
+import asyncio, json, os, nats
+
+async def main():
+    broker = await nats.connect(os.environ["NATS"])
+    stream = broker.jetstream()
+    body, headers = json.dumps({"crates": 12}).encode(), {"Nats-Msg-Id": "goods-in-1", "Correlation-Id": "PO-2231"}
+    for _ in range(2):
+        await stream.publish("signals.delivered", body, headers=headers)
+    await stream.publish("signals.delivered", body, headers={"Nats-Msg-Id": "goods-in-2"})
+    dead = await stream.subscribe("dead")
+    message = await dead.next_msg(timeout=60)
+    print(json.dumps({"dead": message.headers["Reason"], "body": json.loads(message.data)}))
+    await broker.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.long
+def test_nats(world: World):
+    """The broker is stopped while a run waits for its answer, and started after the answer."""
+    port = own_processes.free_port()
+    address = {"NATS": f"nats://127.0.0.1:{port}"}
+    command = [
+        "--jetstream",
+        "--addr",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--store_dir",
+        str(world.folder / "jetstream"),
+    ]
+    broker = python().with_name("nats-server")
+    with world.engine(broker, *command, port=port):
+        the_journey(
+            world,
+            "nats/agent.py",
+            kill_at="before POST complete",  # the outcome is published, and is published again
+            expired_as="not ordered: expired",
+            expires_first=True,
+            **address,
+        )
+    with contextlib.ExitStack() as stack:
+        with world.engine(broker, *command, port=port):
+            process = stack.enter_context(world.running("nats/agent.py", "nats-5", **address))
+            request = world.request("Order nats-5")
+            delivery = {"key": "delivery", "kind": "event", "reason": "event", "title": "Delivery"}
+            asked = world.server.call("POST", "asks", delivery | {"correlation": "PO-2231"}, key=world.server.key)
+            (world.folder / "other_system.py").write_text(OTHER_SYSTEM)
+            with world.running(str(world.folder / "other_system.py"), **address) as other:
+                dead = world.outcomes(other)
+            assert dead == {"dead": "the header 'Correlation-Id' is missing", "body": {"crates": 12}}
+            assert world.closed(asked["interrupt"]["id"]) == "answered"
+        assert world.decide(request) == "decided"  # while no broker runs
+        with world.engine(broker, *command, port=port):
+            assert world.outcomes(process) == {"nats-5": {"order": "PO-nats-5", "amount": "184000.00"}}
+    signals = world.server.call("GET", "signals?correlation=PO-2231", key=world.server.key)["signals"]
+    assert [signal["status"] for signal in signals] == ["used"]
+    assert [order["key"] for order in world.orders()].count("nats-5") == 1

@@ -56,7 +56,7 @@ class World:
             command, own = [str(server), *arguments], os.environ | environment
             process = subprocess.Popen(command, cwd=self.folder, env=own, stdout=log, stderr=log)
         try:
-            own_processes.eventually(lambda: is_open(port), within=60, log=log_file)
+            own_processes.eventually(lambda: is_open(port), within=300, log=log_file)
             yield process
         finally:
             process.kill()
@@ -83,7 +83,7 @@ class World:
 
     def outcomes(self, process: subprocess.Popen[str]) -> dict[str, Any]:
         """Wait until the program ends. Return the outcome that it printed for each key."""
-        printed, errors = process.communicate(timeout=120)
+        printed, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors[-5000:]
         return {key: outcome for line in printed.splitlines() for key, outcome in json.loads(line).items()}
 
@@ -101,7 +101,7 @@ class World:
 
     def request(self, title: str) -> str:
         """Wait until a request with this title is open, and return its id."""
-        return own_processes.eventually(lambda: self.waiting().get(title), within=60)
+        return own_processes.eventually(lambda: self.waiting().get(title), within=300)
 
     def decide(self, interrupt: str, verdict: str = "approve", **more: Any) -> str:
         """Decide as a reviewer. Return `decided`, or the code of the refusal."""

@@ -1,4 +1,4 @@
-"""Owners script the administration of their agents; nobody else reaches it."""
+"""Owners script the administration of their agents; other callers do not reach it."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def test_rules_and_connections_are_set_and_read(owner, settings):
     assert owner.post("agents/payer/effect-rules", {"pattern": "pay_*", "reason": "question"}).status == 201
     assert owner.post("agents/payer/effect-rules", {"pattern": "read"})["reason"] is None
     assert owner.post("agents/payer/effect-rules", {"pattern": "read"})["code"] == "payload_invalid"
-    assert owner.post("agents/payer/connections", {"name": "erp", "url": "http://127.0.0.1:1/"}).status == 201
+    assert owner.post("agents/payer/connections", {"name": "erp", "url": "http://127.0.0.1:1025/"}).status == 201
     shown = owner.get("agents/payer")
     assert shown["effect_rules"] == [{"pattern": "pay_*", "reason": "question"}, {"pattern": "read", "reason": None}]
-    assert shown["connections"] == [{"name": "erp", "url": "http://127.0.0.1:1", "secret": None}]
+    assert shown["connections"] == [{"name": "erp", "url": "http://127.0.0.1:1025", "secret": None}]
     tested = owner.post("agents/payer/connections/erp/test", {})
     assert (tested["succeeded"], tested["trouble"]) == (False, "No server answers at the address.")
     owner.post("agents/payer/effect-rules/remove", {"pattern": "read"})

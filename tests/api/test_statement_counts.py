@@ -89,3 +89,18 @@ def test_an_ask():
     worker = a_worker()
     found = statements(worker, "POST", "asks", the_approval(), 201)
     at_most(found, sqlite=10, postgresql=7)
+
+
+def test_the_begin_of_an_effect_its_outcome_and_the_completion():
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    call = {"name": "reserve_hoist", "arguments": {"day": 1}}
+    found = statements(worker, "PUT", f"runs/{run}/effects/reserve:1", call, 201, Run_Lease=lease)
+    at_most(found, sqlite=9, postgresql=8)
+    begun = worker.put(f"runs/{run}/effects/reserve:2", call, Run_Lease=lease)
+    report = {"attempt_token": begun.body["attempt_token"], "status": "applied"}
+    found = statements(worker, "POST", f"runs/{run}/effects/reserve:2/outcome", report, 200)
+    at_most(found, sqlite=8, postgresql=6)
+    run, lease = a_started_run(worker)
+    found = statements(worker, "POST", f"runs/{run}/complete", {"result": None}, 200, Run_Lease=lease)
+    at_most(found, sqlite=9, postgresql=8)

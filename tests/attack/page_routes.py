@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -19,11 +20,16 @@ from reviewqueue.models import MessageStatus, NotificationMessage
 from reviewqueue.operations.queue_administration import state_token
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoint
 from runs.external_signals import SignalRequest, receive_signal
+from runs.holds import open_hold
+from runs.locks import locked_runs
 from runs.models import Agent, Decision, Event, Interrupt, Queue, Run, Signal
+from runs.run_status import save_status
+from runs.states import HoldKind
 from runs.use_cases.complete_run import fail_run
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
+from tests.runs.leased_run_builders import a_leased_run, begin, let_go, report
 
 #: Who comes. The initiator started the run that waits; a disabled one is still signed in by an old session.
 KINDS = ("nobody", "disabled", "stranger", "reviewer", "lead", "auditor", "initiator", "owner", "operator")
@@ -38,6 +44,7 @@ class PageWorld:
     receipt: Decision
     ended: Run
     effect: Effect
+    unknown: Effect
     expired: Interrupt
     signal: Signal
     message: Delivery
@@ -82,6 +89,7 @@ def a_page_world() -> PageWorld:
         receipt=Decision.objects.get(),
         ended=lost.run,
         effect=_an_effect(wait.run),
+        unknown=an_unknown_effect_of_a_held_run(people["initiator"]),
         expired=expired,
         signal=_a_dead_signal(wait.agent),
         message=_a_dead_message(wait),
@@ -112,6 +120,19 @@ def a_dead_notification(person: User) -> NotificationMessage:
     now = clock.now()
     ended = {"status": MessageStatus.DEAD, "give_up_at": now, "ended_at": now, "created_at": now}
     return NotificationMessage.objects.create(public_id="ntf_1", channel="mail", person=person, **ended)
+
+
+def an_unknown_effect_of_a_held_run(initiator: User) -> Effect:
+    """An effect whose outcome its worker reported as unknown, of a run that is also held because workers gave up."""
+    run = a_leased_run(builders.an_agent(), initiator=initiator)
+    begin(run)
+    report(run, "unknown", error="no reply in 30 s")
+    let_go(run)
+    with transaction.atomic():
+        held, now = locked_runs().get(pk=run.pk), clock.now()
+        open_hold(held, HoldKind.GAVE_UP, owner_id=run.agent.owner_id, reason="Five workers claimed it.", now=now)
+        save_status(held, now)
+    return Effect.objects.get(scope=run.public_id)
 
 
 def _an_effect(run: Run) -> Effect:
@@ -259,6 +280,19 @@ PAGES: dict[str, Page] = {
     "people/<slug:move>": Page(
         lambda _: "/people/disable", None, _with(person="zoe@example.org"), frozenset({"operator"})
     ),
+    "outcomes": Page(lambda _: "/outcomes", OWNERS_READ),
+    "outcomes/effects/<slug:effect_id>": Page(
+        lambda world: f"/outcomes/effects/{world.unknown.public_id}",
+        None,
+        _with(resolution="applied", reason="The supplier confirmed it.", attempt="1"),
+        WHO_ANSWER,
+    ),
+    "outcomes/holds/<slug:run_id>": Page(
+        lambda world: f"/outcomes/holds/{world.unknown.scope}",
+        None,
+        _with(kind="gave_up", subject="", resolution="retry", reason="The worker is repaired."),
+        WHO_ANSWER,
+    ),
     "queues": Page(lambda _: "/queues", OWNERS_READ),
     "queues/add": Page(lambda _: "/queues/add", None, _with(name="invoices", owner="finance"), frozenset({"operator"})),
     "queues/<slug:slug>/<slug:verb>": Page(
@@ -333,9 +367,7 @@ PAGES: dict[str, Page] = {
     "account/passkeys/": Page(lambda _: "/account/passkeys/", ALL_READ),
     "account/passkeys/add/": Page(lambda _: "/account/passkeys/add/", dict.fromkeys(SIGNED_IN, 302)),
     "account/passkeys/confirm/": Page(lambda _: "/account/passkeys/confirm/", dict.fromkeys(SIGNED_IN, 302)),
-    "account/passkeys/sign-in/": Page(
-        lambda _: "/account/passkeys/sign-in/", dict.fromkeys(SIGNED_IN, 302), is_open=True
-    ),
+    "account/passkeys/sign-in/": Page(lambda _: "/account/passkeys/sign-in/", ALL_READ, is_open=True),  # JSON
     "account/passkeys/<int:pk>/remove/": Page(lambda _: "/account/passkeys/1/remove/", dict.fromkeys(SIGNED_IN, 302)),
     "account/passkeys/<int:pk>/rename/": Page(lambda _: "/account/passkeys/1/rename/", dict.fromkeys(SIGNED_IN, 302)),
     "healthz": Page(lambda _: "/healthz", ALL_READ, is_open=True),

@@ -111,7 +111,7 @@ def text(size: int, seed: int) -> str:
     return base64.b64encode(random.Random(seed).randbytes(size))[:size].decode()
 
 
-def family(pids: list[int]) -> Iterator[psutil.Process]:
+def processes_below(pids: list[int]) -> Iterator[psutil.Process]:
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):
             parent = psutil.Process(pid)
@@ -121,7 +121,7 @@ def family(pids: list[int]) -> Iterator[psutil.Process]:
 def cpu(pids: list[int]) -> float:
     """Return the seconds of CPU that the processes and their children have used."""
     used = 0.0
-    for process in family(pids):
+    for process in processes_below(pids):
         with contextlib.suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             used += times.user + times.system
@@ -131,7 +131,7 @@ def cpu(pids: list[int]) -> float:
 def memory(pids: list[int]) -> float:
     """Return the proportional set size of the processes in MiB."""
     total = 0
-    for process in family(pids):
+    for process in processes_below(pids):
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             total += process.memory_full_info().pss
     return total / 2**20

@@ -8,15 +8,17 @@ from datetime import timedelta
 from importlib.resources import files
 
 import pytest
+from django.contrib.auth.models import User
 from playwright.sync_api import Page
 
 from ledger import clock
 from reviewqueue.operations import kill_switch
-from reviewqueue.operations.provisioning import add_agent, add_policy, set_effect_mode
+from reviewqueue.operations.provisioning import add_agent, add_call_label, add_effect_rule, add_policy, set_effect_mode
+from reviewqueue.webhooks.models import WebhookEndpoint
 from runs.models import Decision, Run
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
-from tests.attack.page_routes import a_dead_notification
+from tests.attack.page_routes import a_dead_notification, an_unknown_effect_of_a_held_run
 from tests.browser.test_deciding import LINES
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait
 from tests.pages import desk
@@ -298,6 +300,60 @@ def the_audit_log(page: Page) -> None:
     page.get_by_role("button", name="Filter").wait_for()
 
 
+def an_agent_with_everything(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    name = "agent-with-a-very-long-name-of-fifty-characters-in-all"
+    add_agent(name, owner="finance")
+    add_effect_rule("pay_invoices_of_a_supplier_with_a_long_name_*", agent=name, reason="question")
+    amount = {"amount": {"label": "Amount", "unit": "EUR"}}
+    add_call_label("pay_invoice", agent=name, sentence="Pay invoice {number} of {supplier}", arguments=amount)
+    agent = builders.an_agent(name)
+    builders.a_connection("erp", agent)
+    WebhookEndpoint.objects.create(
+        public_id="whk_1",
+        agent=agent,
+        key="k",
+        url="https://desk.example/hooks/" + "long/" * 20,
+        events=["run.started", "interrupt.answered"],
+        created_at=clock.now(),
+    )
+    page.goto(f"/agents/{name}")
+    keys = page.get_by_role("region", name="API keys")
+    keys.get_by_text("Add a key").click()
+    keys.get_by_label("Name", exact=True).fill("bank")
+    page.get_by_role("checkbox", name=re.compile("^signal")).check()
+    page.get_by_role("button", name="Add the key").click()
+    page.get_by_role("heading", name="Copy the key bank now").wait_for()
+
+
+def what_owners_resolve(page: Page) -> None:
+    lena = desk.lena()
+    lena.groups.add(builders.a_group("operators"))
+    User.objects.filter(pk=lena.pk).update(is_staff=True)
+    an_unknown_effect_of_a_held_run(lena)
+    a_dead_message()
+    page.goto("/outcomes")
+    page.get_by_role("heading", name="Unknown outcomes").wait_for()
+
+
+def queues_and_policies(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    builders.a_queue("a-queue-with-a-very-long-name-of-fifty-characters-in-a")
+    add_policy("payment", queue="engineering", queues=["refunds"])
+    page.goto("/queues")
+
+
+def a_policy_in_preview(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("operators"))
+    add_policy("approval.action", queue="engineering", self_review=True)
+    desk.an_order()
+    page.goto("/policies/edit?reason=approval.action")
+    page.get_by_label("How many people must approve the same call").fill("2")
+    page.get_by_role("checkbox", name="The person who started a run can decide about it").uncheck()
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="What changes").wait_for()
+
+
 def a_forgotten_password(page: Page) -> None:
     page.context.clear_cookies()
     page.goto("/account/password/reset/")
@@ -378,6 +434,10 @@ PAGES = [
     notification_settings_with_errors,
     people_and_their_roles,
     the_audit_log,
+    an_agent_with_everything,
+    what_owners_resolve,
+    queues_and_policies,
+    a_policy_in_preview,
     a_forgotten_password,
     measures,
     no_measures,

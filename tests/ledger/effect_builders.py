@@ -40,7 +40,7 @@ def intend(**overrides: Any) -> Any:
         "request_key": "",
         "now": NOON,
     }
-    return effects.intend_effect(**{"owner": a_group(), **fields, **overrides})
+    return effects.intend_effect(**{"owner_id": a_group().pk, **fields, **overrides})
 
 
 def report(status: str = "applied", **overrides: Any) -> effects.ReportResult:

@@ -170,7 +170,7 @@ def test_without_a_request_key_a_second_ask_may_be_a_restarted_worker():
 
 
 def test_the_refusal_of_an_unknown_outcome_names_the_owner():
-    intend(owner=a_group("erp-owners"))
+    intend(owner_id=a_group("erp-owners").pk)
     refused = intend(fence=2)
     assert refused.extra == {"effect": KEY, "owner": "erp-owners"}
 

@@ -192,7 +192,11 @@ def test_a_schema_without_a_type_begins_with_the_fields_that_its_keywords_are_fo
     form = build_form({"properties": {"a": TEXT}, "required": ["a"]})
     assert isinstance(form.root, Alternatives)
     assert (form.root.initial, [branch.key for branch in form.root.branches]) == ("0", ["0", "other"])
-    optional = build_form({"type": "object", "properties": {"a": {"minimum": 2}}})
+    assert [branch.label for branch in form.root.branches] == ["Several fields", "A value of another type"]
+    titled = {"minimum": 2, "title": "Limit", "description": "In t", "default": 3}
+    optional = build_form({"type": "object", "properties": {"a": titled}}, proposed={})
+    hints = [node.hint for node in all_nodes(optional.root) if node.hint]
+    assert hints == ["In t"]
     kinds = [node.initial for node in all_nodes(optional.root) if isinstance(node, Alternatives)]
     assert kinds == [""]  # an optional value is left out until a reviewer chooses
 

@@ -154,6 +154,17 @@ def test_no_template_has_a_form_inside_a_phrase_or_autocomplete_on_a_choice(path
     assert outline.faults == []
 
 
+@pytest.mark.parametrize("path", ANY_TEMPLATE, ids=lambda path: str(path.relative_to(TEMPLATES)))
+def test_the_name_of_a_button_or_link_contains_its_visible_text(path: Path) -> None:
+    """A person who speaks to the browser says the text of the button."""
+    values = r'(?:"[^"]*"|[^>"])*?'
+    labelled = re.compile(rf'<(button|a)\b{values}\baria-label="([^"]*)"{values}>(.*?)</\1>', re.DOTALL)
+    for _, label, inner in labelled.findall(path.read_text()):
+        assert "{% datetime" not in label, "its element would end the attribute"
+        words = " ".join(re.sub(r"<kbd.*?</kbd>|<[^>]*>|\{%.*?%\}|\{\{.*?\}\}", "", inner, flags=re.DOTALL).split())
+        assert words.lower() in label.lower()
+
+
 def test_messages_are_in_a_landmark_of_their_own() -> None:
     html = page(a_request(), messages=[Message(25, "Kept as draft.")])
     assert re.search(r'<section class="notices" id="notices" aria-label="Messages">\s*<div class="notice good"', html)

@@ -96,6 +96,14 @@ def test_a_disabled_person_gets_no_link(client):
     assert not Notification.objects.exists()
 
 
+def test_without_a_mail_server_no_link_gets_into_the_log_of_the_worker(client, settings):
+    settings.EMAIL_HOST = ""
+    builders.a_reviewer("ana@example.org")
+    response = client.post("/account/password/reset/", {"email": "ana@example.org"}, follow=True)
+    assert response.status_code == 200
+    assert not Notification.objects.exists()
+
+
 def test_an_invitation_by_the_command_contains_no_password(capsys):
     builders.a_queue()
     call_command("add_person", "new@example.org", "--role", "lead", "--queue", "engineering", "--invite")
@@ -167,6 +175,15 @@ def test_without_a_mail_server_the_commands_are_those_of_the_installation(
     assert f"Add new people with {program} add_person." in client.get("/people").content.decode()
     got = client.post("/people/password-link", {"person": "ops@example.org"}, follow=True).content.decode()
     assert f"Run: {program} changepassword" in got
+
+
+@pytest.mark.parametrize("role", ["reviewer", "lead", "owner"])
+def test_operators_cannot_give_themselves_a_role(client, operator, role):
+    builders.an_agent()
+    form = {"email": " OPS@example.org", "role": role, "queue": "engineering", "agent": "purchase-requests"}
+    got = client.post("/people/add", form, follow=True).content.decode()
+    assert "You cannot give a role to yourself. Another operator can." in got
+    assert [group.name for group in operator.groups.all()] == ["operators"]
 
 
 @pytest.mark.parametrize("move", ["disable", "remove-role"])

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 REFUSALS = [
     errors.AlreadyDecided, errors.AlreadyVoted, errors.Expired, errors.Withdrawn, errors.Superseded,
     errors.InterruptCancelled, errors.NotPermitted, errors.SelfReview, errors.ClaimedByOther, errors.StaleVersion,
-    errors.InputInvalid, errors.RateLimited, KeyReused, PayloadInvalid, Busy,
+    errors.InputInvalid, errors.RateLimited, errors.SecondFactorRequired, KeyReused, PayloadInvalid, Busy,
 ]  # fmt: skip
 
 

@@ -101,6 +101,28 @@ def test_a_held_continuation_says_why_and_who_settles_it():
     assert reverse("admin:runs_hold_changelist") in receipt_of(decision, person)
 
 
+def test_a_decided_request_shows_the_answer_that_was_given():
+    person = desk.lena()
+    interrupt = desk.a_question({"type": "object", "properties": {"colour": {"enum": ["red", "green"]}, "n": {}}})
+    client = desk.signed_in(person)
+    form = desk.form_of(client, interrupt, verdict="answer", act="answer", **{"input.colour": "1", "input.n": "1.50"})
+    assert desk.post(client, interrupt, form).status_code in (200, 302)
+    for reader in (person, builders.a_person("ines@company.example", "engineering-reviewers")):
+        page = text(desk.signed_in(reader).get(f"/interrupts/{interrupt.public_id}").content.decode())
+        shown = page[page.index("This request was decided") :]
+        assert "green" in shown
+        assert "1.50" in shown
+
+
+def test_a_decided_request_shows_the_call_as_it_was_edited():
+    person = desk.lena()
+    order = desk.an_order(proposal={"name": "issue_order", "arguments": {"supplier": "S-17", "amount": "10.00"}})
+    decide(order, person, "edit", arguments={"supplier": "S-99", "amount": "10.00"}, message="cheaper")
+    page = text(desk.signed_in(person).get(f"/interrupts/{order.public_id}").content.decode())
+    shown = page[page.index("This request was decided") :]
+    assert "S-99" in shown[: shown.index("cheaper")]
+
+
 def test_a_receipt_leads_to_the_next_wait_that_this_person_may_decide():
     person, interrupt, refund = desk.lena(), desk.an_order(), desk.a_refund(5)
     decision = decide(interrupt, person)

@@ -21,7 +21,7 @@ from django.core.cache import cache
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
-from reviewqueue.models import PersonChange
+from reviewqueue.models import Notification, PersonChange
 from reviewqueue.operations import environment
 from tests import builders
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET
@@ -197,6 +197,14 @@ def test_two_different_people_in_one_answer_are_refused(client, issuer, claims):
     claims(userinfo={"sub": "999"})
     assert "names two different people" in sign_on(client, issuer).text
     assert not User.objects.exists()
+
+
+def test_a_person_who_has_only_single_sign_on_cannot_request_a_password(client, issuer, claims, settings):
+    settings.EMAIL_HOST = "mail.example.org"
+    claims()
+    sign_on(client, issuer)
+    Client().post("/account/password/reset/", {"email": "ana@example.org"})
+    assert not Notification.objects.exists()
 
 
 def test_a_disabled_person_stays_out(client, issuer, claims):

@@ -14,8 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ledger.digests import digest
+from ledger.models import Effect, EffectReport
 from reviewqueue import permissions
-from runs.models import Agent, Checkpoint, Continuation, Decision, Event, Fact, Interrupt, Permit, Run
+from runs.models import Agent, Checkpoint, Continuation, Decision, Event, Fact, Interrupt, Outcome, Permit, Run
+from runs.use_cases.complete_run import complete_run
+from runs.use_cases.report_effect import report_effect
 from runs.use_cases.start_run import NewRun, create_ask
 from tests import builders
 from tests.builders import a_policy, a_reviewer, a_running_run, a_wait, an_agent, claim, decide, suspend_run
@@ -23,6 +26,7 @@ from tests.builders import a_policy, a_reviewer, a_running_run, a_wait, an_agent
 pytestmark = pytest.mark.django_db
 
 WRITTEN: list[type[models.Model]] = [Run, Checkpoint, Interrupt, Fact, Event, Decision, Permit, Continuation]
+WRITTEN += [Effect, EffectReport, Outcome]
 START = datetime(2026, 3, 4, 5, 6, 7, 891, tzinfo=UTC)
 
 TEXTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -51,7 +55,8 @@ def save(row: models.Model) -> models.Model:
 
 def save_if_new(row: models.Model) -> bool:
     type(row)._default_manager.bulk_create([row], ignore_conflicts=True)
-    found = type(row)._default_manager.get(agent=row.agent, key=row.key)  # type: ignore[attr-defined]  # a run
+    keys = {name: getattr(row, name) for name in ("agent", "scope", "key") if hasattr(row, name)}  # a run or an effect
+    found = type(row)._default_manager.get(**keys)
     row.pk = found.pk
     return bool(found.public_id == row.public_id)  # type: ignore[attr-defined]
 
@@ -68,6 +73,9 @@ def as_reference() -> ExitStack:
         replaced.enter_context(patch(f"runs.{module}.insert_later", save))
     for module in ("interrupts", "continuations", "run_status", "decisions"):
         replaced.enter_context(patch(f"runs.{module}.update_later", update))
+    for name, by_orm in (("insert_later", save), ("update_later", update)):
+        replaced.enter_context(patch(f"ledger.effects.{name}", by_orm))
+    replaced.enter_context(patch("runs.use_cases.complete_run.insert_later", save))
     replaced.enter_context(patch("ledger.prepared_queries.insert_row", save))
     replaced.enter_context(patch("ledger.prepared_queries.insert_row_if_new", save_if_new))
     return replaced
@@ -79,8 +87,9 @@ def with_fixed_ids_and_times() -> ExitStack:
     def now(*_: Any) -> datetime:
         return START + timedelta(seconds=next(times))
 
-    for module in ("use_cases.start_run", "use_cases.create_interrupts", "decisions", "permits", "continuations"):
-        fixed.enter_context(patch(f"runs.{module}.new_id", lambda prefix: f"{prefix}_{next(numbers)}"))
+    modules = ("use_cases.start_run", "use_cases.create_interrupts", "decisions", "permits", "continuations")
+    for module in (*(f"runs.{name}" for name in modules), "ledger.effects"):
+        fixed.enter_context(patch(f"{module}.new_id", lambda prefix: f"{prefix}_{next(numbers)}"))
     fixed.enter_context(patch("ledger.clock.now", now))
     fixed.enter_context(patch("runs.kill_switch.read_halt_and_clock", lambda _: (False, now())))
     fixed.enter_context(patch("runs.use_cases.claim_continuation.read_halt_and_clock", lambda _: (False, now())))
@@ -146,4 +155,26 @@ def test_a_suspend_and_its_decisions_write_the_rows_of_the_reference(requests, f
         builders.a_connection(agent=agent)
     written = rows_after(work, as_written_by=ExitStack())
     assert len(written["Interrupt"]) == len(requests)
+    assert written == rows_after(work, as_written_by=as_reference())
+
+
+@given(
+    arguments=st.dictionaries(TEXTS, VALUES, max_size=3), receipt=VALUES, status=st.sampled_from(["applied", "failed"])
+)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_effect_its_outcome_and_the_completion_write_the_rows_of_the_reference(arguments, receipt, status):
+    agent = an_agent()
+
+    def work() -> None:
+        started = a_running_run(agent, key="r1")
+        by = {"agent": agent, "run_id": started.run.public_id}
+        call = {"key": "order:1", "name": "issue_order", "arguments": arguments}
+        permitted = {"still_may_decide": permissions.still_may_decide}
+        begun = builders.begin_effect(**by, token=started.lease.token, **call, **permitted)
+        attempt = str(begun.attempt_token)
+        report_effect(**by, key="order:1", attempt_token=attempt, status=status, receipt=receipt)
+        complete_run(**by, token=started.lease.token, result=receipt)
+
+    written = rows_after(work, as_written_by=ExitStack())
+    assert [len(written[name]) for name in ("Effect", "EffectReport", "Outcome")] == [1, 1, 1]
     assert written == rows_after(work, as_written_by=as_reference())

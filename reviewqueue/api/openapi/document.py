@@ -80,6 +80,7 @@ TAGS = {
     "webhooks": "Endpoints that messages are sent to.",
     "deliveries": "Webhook messages and their delivery attempts.",
     "events": "The event feed.",
+    "audit-log": "Administrative changes.",
     "insights": "Figures about queues, people and policies.",
     "schema": "This document.",
 }

@@ -70,7 +70,7 @@ class NewKeyResponse(ResponseSerializer):
     details = member(KeyResponse, "The key without its secret.", "key")
 
 
-class EffectRuleResponse(ResponseSerializer):
+class ConfiguredEffectRuleResponse(ResponseSerializer):
     """An effect rule (``EffectRule``)."""
 
     pattern = member(TEXT, "Name of the effects, or a pattern.", "name_pattern")
@@ -96,14 +96,16 @@ class ConnectionTestResponse(ResponseSerializer):
     trouble = member(nullable(TEXT), "Why the call failed; null if it succeeded.", lambda trouble: trouble or None)
 
 
-class AgentResponse(ResponseSerializer):
+class AdministeredAgentResponse(ResponseSerializer):
     """An agent and what is configured for it (``Agent``)."""
 
     agent = member(TEXT, "Slug of the agent.", "slug")
     owner = member(TEXT, "Name of its owner group.", "owner.name")
     effects = member(choice(EffectMode.values), "Which effects it can begin: listed ones, or any.", "effect_mode")
     effect_rules = member(
-        list_of(EffectRuleResponse), "Its effect rules.", lambda agent: agent.effect_rules.order_by("name_pattern")
+        list_of(ConfiguredEffectRuleResponse),
+        "Its effect rules.",
+        lambda agent: agent.effect_rules.order_by("name_pattern"),
     )
     connections = member(
         list_of(ConnectionResponse), "Its connections.", lambda agent: agent.connections.order_by("name")

@@ -15,11 +15,11 @@ from reviewqueue import permissions
 from reviewqueue.api.authentication import person_of
 from reviewqueue.api.openapi.operations import PERSON, Operation, describe
 from reviewqueue.api.responses.administration import (
+    AdministeredAgentResponse,
     AgentListResponse,
-    AgentResponse,
+    ConfiguredEffectRuleResponse,
     ConnectionResponse,
     ConnectionTestResponse,
-    EffectRuleResponse,
     KeyListResponse,
     KeyResponse,
     NewAgentResponse,
@@ -81,8 +81,8 @@ class AgentsView(ApiView):
     )
     def post(self, request: Request) -> Response:
         person = person_of(request)
-        administration.refuse_unless_operator(person)
         sent = validated(AddAgentRequest, body_of(request))
+        administration.refuse_unless_operator(person)
         with refused_as_invalid():
             _, key = administration.add_agent(person, sent["name"], owner=sent["owner"], effects=sent["effects"])
         return Response(NewAgentResponse.serialize(key), status=201)
@@ -97,12 +97,12 @@ class AgentView(ApiView):
             summary="Return an agent with its effect rules and connections",
             description=OWNERS,
             who=PERSON,
-            responses={200: AgentResponse},
+            responses={200: AdministeredAgentResponse},
             refusals=("not_found",),
         )
     )
     def get(self, request: Request, slug: str) -> Response:
-        return Response(AgentResponse.serialize(administration.find_agent(person_of(request), slug)))
+        return Response(AdministeredAgentResponse.serialize(administration.find_agent(person_of(request), slug)))
 
 
 class KeysView(ApiView):
@@ -192,7 +192,7 @@ class EffectRulesView(ApiView):
             description=OWNERS,
             who=PERSON,
             request=AddEffectRuleRequest,
-            responses={201: EffectRuleResponse},
+            responses={201: ConfiguredEffectRuleResponse},
             refusals=("not_found",),
         )
     )
@@ -200,7 +200,7 @@ class EffectRulesView(ApiView):
         person, sent = _read(request, slug, AddEffectRuleRequest)
         with refused_as_invalid():
             rule = administration.add_effect_rule(person, slug, **sent)
-        return Response(EffectRuleResponse.serialize(rule), status=201)
+        return Response(ConfiguredEffectRuleResponse.serialize(rule), status=201)
 
 
 class RemoveEffectRuleView(ApiView):
@@ -213,14 +213,16 @@ class RemoveEffectRuleView(ApiView):
             description=f"Effects that have begun are not affected. {OWNERS}",
             who=PERSON,
             request=RemoveEffectRuleRequest,
-            responses={200: EffectRuleResponse},
+            responses={200: ConfiguredEffectRuleResponse},
             refusals=("not_found",),
         )
     )
     def post(self, request: Request, slug: str) -> Response:
         person, sent = _read(request, slug, RemoveEffectRuleRequest)
         with refused_as_invalid():
-            return Response(EffectRuleResponse.serialize(administration.remove_effect_rule(person, slug, **sent)))
+            return Response(
+                ConfiguredEffectRuleResponse.serialize(administration.remove_effect_rule(person, slug, **sent))
+            )
 
 
 class ConnectionsView(ApiView):
@@ -268,6 +270,6 @@ class ConnectionTestView(ApiView):
 
 def _read(request: Request, slug: str, serializer: Any) -> tuple[Any, dict[str, Any]]:
     """Return the person, who administers the agent, and the body."""
-    person = person_of(request)
+    person, sent = person_of(request), validated(serializer, body_of(request))
     administration.find_agent(person, slug)
-    return person, validated(serializer, body_of(request))
+    return person, sent

@@ -564,8 +564,8 @@ def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -
     branch names no type, it is rendered as the type that its keywords are for, and a JSON box takes values of other types.
     """
     is_single = is_type_implied(schema)
-    subschemas = [schema] if is_single else [builder.resolved(branch) for branch in branches_of(schema)]
-    is_open = any(map(is_type_implied, subschemas))
+    subschemas = [builder.resolved(branch) for branch in branches_of(schema)]
+    is_open = is_single or any(map(is_type_implied, subschemas))
     chosen = _matching_branch(builder, subschemas, place.proposed)
     if place.proposed is not ABSENT and chosen is None and not is_open:
         return builder.counted(lambda: builder.json(schema, place, field_help.OTHER_KIND))

@@ -262,12 +262,16 @@ def has_alternatives(schema: dict[str, Any]) -> bool:
 
 
 def branches_of(schema: dict[str, Any]) -> list[Any]:
-    """Return each branch as a whole schema: the keywords beside `oneOf` or `anyOf` apply to every branch."""
+    """Return each branch as a whole schema: the keywords beside `oneOf` or `anyOf` apply to every branch.
+
+    Without these keywords, a branch is one of the types, or the type that the keywords are for.
+    """
     keyword = next((word for word in ("oneOf", "anyOf") if word in schema), "")
     removed = (keyword, "title", "description", "default")
     rest = {word: value for word, value in schema.items() if word not in removed}
     if not keyword:
-        return [{**rest, "type": kind} for kind in _distinct(schema["type"])]
+        types = schema.get("type") or _implied_type(schema) or []
+        return [{**rest, "type": kind} for kind in _distinct(types)]
     branches = [branch for branch in schema[keyword] if branch is not False]
     return [{"allOf": [rest, branch]} if rest else branch for branch in branches or schema[keyword]]
 

@@ -1,0 +1,177 @@
+"""The page for owners: unknown outcomes, holds and dead letters of their agents, with the forms to resolve them.
+
+The use cases check again who can resolve what (`reconciliation_forms`). The admin site has every record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from django.contrib import messages
+from django.contrib.auth.models import AbstractUser, User
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from ledger.errors import NotFound, Refusal
+from ledger.models import Effect
+from ledger.states import EffectStatus
+from reviewqueue import permissions
+from reviewqueue.pages.empty_state import EmptyState
+from reviewqueue.pages.reconciliation_forms import (
+    HoldForm,
+    Resolution,
+    ResolutionForm,
+    effect_resolutions,
+    hold_resolutions,
+    resolve_effect,
+    resolve_hold,
+)
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
+from reviewqueue.queries import dead_letters
+from reviewqueue.text.hidden_characters import mark_hidden_plain
+from runs.models import Hold, Run
+from runs.states import HoldKind
+
+M = TypeVar("M", Effect, Hold)
+
+PAGE_SIZE = 20
+#: Holds that are resolved at their effect.
+_AT_THE_EFFECT = (HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownEffect:
+    """An effect whose outcome is in question, its run, and how it can be resolved."""
+
+    effect: Effect
+    run: Run | None
+    resolutions: list[Resolution]
+    is_contradicted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownHold:
+    """A hold of a run, and how it can be resolved."""
+
+    hold: Hold
+    resolutions: tuple[Resolution, ...]
+
+
+@require_safe
+@not_found_if_invisible
+def outcomes(request: PageRequest) -> HttpResponse:
+    """List what the reader must resolve, the oldest first."""
+    person = _reconciler(request)
+    effects, holds = list(questioned_effects(person)[: PAGE_SIZE + 1]), list(open_holds(person)[: PAGE_SIZE + 1])
+    letters = dead_letters.list_dead_messages(person)
+    shown = [_shown_effect(effect) for effect in effects[:PAGE_SIZE]]
+    is_empty = not (effects or holds or letters.message_count or letters.signal_count)
+    context = {
+        "section": "outcomes",
+        "effects": shown,
+        "holds": [ShownHold(hold=hold, resolutions=hold_resolutions(hold)) for hold in holds[:PAGE_SIZE]],
+        "more_effects": len(effects) > PAGE_SIZE,
+        "more_holds": len(holds) > PAGE_SIZE,
+        "dead": letters,
+        "empty": _EMPTY if is_empty else None,
+    }
+    return render_page(request, "outcomes/page.html", context)
+
+
+_EMPTY = EmptyState(
+    picture="none-waiting",
+    heading="Nothing to resolve",
+    text="Unknown outcomes, holds and dead letters of your agents are listed here.",
+)
+
+
+@require_POST
+@not_found_if_invisible
+def resolve(request: PageRequest, effect_id: str) -> HttpResponse:
+    """Resolve the outcome of one effect."""
+    person = _reconciler(request)
+    effect = questioned_effects(person).filter(public_id=effect_id).first()
+    if effect is None:
+        raise NotFound
+    form = ResolutionForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, f"{_first_error(form)} Nothing was changed.")
+    else:
+        _report(request, lambda: resolve_effect(effect, form, person=person))
+    return redirect_page(request, reverse("outcomes"))
+
+
+@require_POST
+@not_found_if_invisible
+def lift(request: PageRequest, run_id: str) -> HttpResponse:
+    """Lift one hold of a run, which the form names by its kind and subject."""
+    person = _reconciler(request)
+    kind, subject = request.POST.get("kind", ""), request.POST.get("subject", "").replace("\0", "")
+    hold = open_holds(person).filter(run__public_id=run_id, kind=kind[:40], subject=subject).first()
+    if hold is None:
+        raise NotFound
+    chosen = next((it for it in hold_resolutions(hold) if it.value == request.POST.get("resolution")), None)
+    form = HoldForm(request.POST)
+    if chosen is None:
+        messages.error(request, "Choose how the hold is resolved. Nothing was changed.")
+    elif not form.is_valid():
+        messages.error(request, f"{_first_error(form)} Nothing was changed.")
+    else:
+        _report(request, lambda: resolve_hold(hold, chosen, person=person, reason=form.cleaned_data["reason"]))
+    return redirect_page(request, reverse("outcomes"))
+
+
+def _report(request: PageRequest, act: Callable[[], str]) -> None:
+    try:
+        messages.success(request, mark_hidden_plain(act()))
+    except NotFound:
+        messages.error(request, "It was resolved in the meantime. Nothing was changed.")
+    except Refusal as refused:
+        messages.error(request, mark_hidden_plain(refused.detail))
+
+
+def _first_error(form: ResolutionForm | HoldForm) -> str:
+    name, errors = next(iter(form.errors.items()))
+    return f"{str(name).capitalize()}: {errors[0]}"
+
+
+def _reconciler(request: PageRequest) -> User:
+    """Return the person if they have access to reconciliation. Raises ``NotFound``."""
+    if not (request.user.is_active and request.user.is_staff):
+        raise NotFound
+    return cast(User, request.user)
+
+
+def questioned_effects(person: AbstractUser) -> QuerySet[Effect]:
+    """Return the person's effects with an unknown or contradicted outcome, the oldest first; an operator has all."""
+    contradicted = Hold.objects.filter(
+        run__public_id=OuterRef("scope"), kind=HoldKind.CONTRADICTION, subject=OuterRef("key"), lifted_at=None
+    )
+    in_question = Q(status=EffectStatus.UNKNOWN) | Q(Exists(contradicted))
+    return _owned(Effect.objects.filter(in_question), person).select_related("owner").order_by("changed_at", "pk")
+
+
+def open_holds(person: AbstractUser) -> QuerySet[Hold]:
+    """Return the person's open holds that are not resolved at an effect, the oldest first; an operator has all."""
+    holds = Hold.objects.filter(lifted_at=None).exclude(kind__in=_AT_THE_EFFECT)
+    return _owned(holds, person).select_related("run__agent", "owner").order_by("opened_at", "pk")
+
+
+def _owned(rows: QuerySet[M], person: AbstractUser) -> QuerySet[M]:
+    if permissions.is_operator(person):
+        return rows
+    return rows.filter(owner__in=list(person.groups.values_list("pk", flat=True)))
+
+
+def _shown_effect(effect: Effect) -> ShownEffect:
+    run = Run.objects.filter(public_id=effect.scope).select_related("agent").first()
+    return ShownEffect(
+        effect=effect,
+        run=run,
+        resolutions=list(effect_resolutions(effect, run)),
+        is_contradicted=effect.status != EffectStatus.UNKNOWN,
+    )

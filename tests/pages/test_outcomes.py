@@ -1,0 +1,121 @@
+"""The reconciliation page: owners resolve unknown outcomes, lift holds and waive facts; others see and change nothing."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from ledger.models import Effect
+from ledger.states import EffectStatus
+from runs.models import Fact, Hold, Run
+from runs.states import HoldKind
+from tests import builders
+from tests.reviewqueue.test_holds_admin import a_run_held_for_a_fact
+from tests.reviewqueue.test_reconciliation_admin import an_unknown_effect, signed_in, staff
+from tests.runs.leased_run_builders import OWNERS, a_leased_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RESOLUTION = {"resolution": "applied", "reason": "The supplier confirmed it.", "evidence": "mail", "attempt": "1"}
+
+
+def olga() -> User:
+    return staff("olga@example.org", OWNERS)
+
+
+def test_an_owner_sees_the_call_and_resolves_its_outcome():
+    effect = an_unknown_effect()
+    client = signed_in(olga())
+    page = client.get("/outcomes").content.decode()
+    assert effect.name in page
+    assert "no reply in 30 s" in page
+    got = client.post(f"/outcomes/effects/{effect.public_id}", RESOLUTION, follow=True).content.decode()
+    assert f"Resolved: {effect.key}." in got
+    effect.refresh_from_db()
+    assert effect.status == EffectStatus.APPLIED
+    assert "Nothing to resolve" in got
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"resolution": "explode"}, {"reason": ""}, {"attempt": "2"}, {"attempt": "x"}, {"reason": "x" * 2001}],
+)
+def test_a_wrong_resolution_is_explained_and_changes_nothing(wrong):
+    effect = an_unknown_effect()
+    got = signed_in(olga()).post(f"/outcomes/effects/{effect.public_id}", RESOLUTION | wrong, follow=True)
+    assert 'class="notice bad"' in got.content.decode()
+    effect.refresh_from_db()
+    assert effect.status == EffectStatus.UNKNOWN
+
+
+def test_the_second_owner_with_a_stale_page_changes_nothing():
+    effect = an_unknown_effect()
+    client = signed_in(olga())
+    client.post(f"/outcomes/effects/{effect.public_id}", RESOLUTION)
+    again = client.post(f"/outcomes/effects/{effect.public_id}", RESOLUTION | {"resolution": "failed"})
+    assert again.status_code == 404
+    effect.refresh_from_db()
+    assert effect.status == EffectStatus.APPLIED
+
+
+def test_the_person_who_started_the_run_cannot_order_a_repetition():
+    person = olga()
+    run = a_leased_run()
+    Run.objects.filter(pk=run.pk).update(initiator=person)
+    effect = an_unknown_effect(run)
+    form = RESOLUTION | {"resolution": "again"}
+    page = signed_in(person).post(f"/outcomes/effects/{effect.public_id}", form, follow=True).content.decode()
+    assert "You started this run" in page
+
+
+@pytest.mark.parametrize(
+    ("address", "groups", "is_staff"),
+    [("zoe@example.org", ["strangers"], True), ("own@example.org", [OWNERS], False)],
+)
+def test_others_find_nothing(address, groups, is_staff):
+    effect = an_unknown_effect()
+    person = staff(address, *groups, is_staff=is_staff)
+    client = signed_in(person)
+    page = client.get("/outcomes")
+    assert page.status_code == (200 if is_staff else 404)
+    assert effect.name not in page.content.decode()
+    assert client.post(f"/outcomes/effects/{effect.public_id}", RESOLUTION).status_code == 404
+    assert Effect.objects.get().status == EffectStatus.UNKNOWN
+
+
+def test_a_fact_is_waived_and_the_run_continues():
+    hold = a_run_held_for_a_fact()
+    client: Client = signed_in(staff("own@example.org", "agent-owners"))
+    assert "No server answers at the address." in client.get("/outcomes").content.decode()
+    form = {"kind": hold.kind, "subject": hold.subject, "resolution": "waive", "reason": "I know it."}
+    got = client.post(f"/outcomes/holds/{hold.run.public_id}", form, follow=True).content.decode()
+    assert "The run continues without specification." in got
+    assert Fact.objects.exclude(waived_by=None).count() == 1
+    assert not Hold.objects.filter(lifted_at=None).exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        ({"kind": "gave_up"}, 404),
+        ({"subject": "another"}, 404),
+        ({"kind": HoldKind.UNKNOWN_EFFECT}, 404),
+        ({"resolution": "retry"}, 302),
+        ({"reason": ""}, 302),
+    ],
+)
+def test_a_wrong_form_lifts_no_hold(wrong, status):
+    hold = a_run_held_for_a_fact()
+    form = {"kind": hold.kind, "subject": hold.subject, "resolution": "waive", "reason": "I know it."} | wrong
+    client = signed_in(staff("own@example.org", "agent-owners"))
+    assert client.post(f"/outcomes/holds/{hold.run.public_id}", form).status_code == status
+    assert Hold.objects.filter(lifted_at=None).count() == 1
+
+
+def test_a_hold_of_others_is_not_found():
+    hold = a_run_held_for_a_fact()
+    form = {"kind": hold.kind, "subject": hold.subject, "resolution": "waive", "reason": "I know it."}
+    for person in (staff("zoe@example.org"), builders.a_person("rev@example.org", "engineering-reviewers")):
+        assert signed_in(person).post(f"/outcomes/holds/{hold.run.public_id}", form).status_code == 404
+    assert Hold.objects.filter(lifted_at=None).count() == 1
