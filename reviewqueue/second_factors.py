@@ -39,6 +39,8 @@ def roles_of(person: AbstractUser) -> set[str]:
         "owner": Agent.objects.filter(owner__in=groups),
     }
     roles = {role for role, rows in found.items() if rows.exists()}
+    if Queue.objects.filter(owner__in=groups).exists():
+        roles.add("owner")
     return roles | ({"operator"} if person.is_superuser or permissions.is_operator(person) else set())
 
 

@@ -10,6 +10,7 @@ from django.contrib.auth.models import AbstractUser
 from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.core.cache import caches
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from ledger import clock
@@ -37,6 +38,8 @@ def record_activity(request: HttpRequest, person: AbstractUser) -> None:
 
 def list_sessions(person: AbstractUser) -> list[UserSession]:
     """Return the person's live sessions, the last active one first. Rows of sessions that have ended are deleted."""
+    stored = Session.objects.filter(expire_date__gt=clock.now()).values("session_key")
+    UserSession.objects.filter(user=person.pk).exclude(session_key__in=stored).delete()  # allauth deletes one by one
     live: list[UserSession] = UserSession.objects.purge_and_list(person)
     return sorted(live, key=lambda session: session.last_seen_at, reverse=True)
 
@@ -44,6 +47,21 @@ def list_sessions(person: AbstractUser) -> list[UserSession]:
 def last_seen(people: list[int]) -> dict[int, datetime]:
     """Return when each person was last active, by primary key."""
     return dict(PersonActivity.objects.filter(person__in=people).values_list("person", "seen_at"))
+
+
+def any_expired_session() -> bool:
+    return _expired().exists()
+
+
+def delete_expired_sessions(*, limit: int) -> int:
+    """Delete stored sessions whose time is over, and their rows in the list of sessions. Returns their number."""
+    keys = list(_expired().values_list("session_key", flat=True)[:limit])
+    UserSession.objects.filter(session_key__in=keys).delete()
+    return Session.objects.filter(session_key__in=keys).delete()[0]
+
+
+def _expired() -> QuerySet[Session]:
+    return Session.objects.filter(expire_date__lt=clock.now())
 
 
 def end_session(person: AbstractUser, pk: int) -> bool:

@@ -18,7 +18,7 @@ from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
-from reviewqueue import drafts, permission_sweep
+from reviewqueue import drafts, permission_sweep, sessions
 from reviewqueue.models import Heartbeat
 from reviewqueue.notifications import derivation, messages, senders
 from reviewqueue.outbound import http_client
@@ -87,6 +87,7 @@ def enqueue_due_sweeps() -> None:
     if (
         expire.has_due_rows()
         or drafts.has_drafts_to_delete()
+        or sessions.any_expired_session()
         or has_snapshots_past_retention()
         or checkpoint_files.any_file_to_delete()
     ):
@@ -170,6 +171,7 @@ def sweep() -> None:
     expire.expire_due_runs(limit=SWEEP_LIMIT)
     expire.mark_overdue_effects_unknown(limit=SWEEP_LIMIT)
     drafts.delete_old_drafts(limit=SWEEP_LIMIT)
+    sessions.delete_expired_sessions(limit=SWEEP_LIMIT)
     if settings.SNAPSHOT_DAYS:
         erase_snapshots.erase_old_snapshots(ended_before=_retention_start(), limit=SWEEP_LIMIT)
     checkpoint_files.delete_unwanted_files(limit=SWEEP_LIMIT)

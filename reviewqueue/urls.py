@@ -18,7 +18,7 @@ from reviewqueue.pages import second_factor
 from reviewqueue.pages.account_sessions import own_sessions
 from reviewqueue.pages.api_docs import api_docs
 from reviewqueue.pages.problem_page import problem_page
-from reviewqueue.pages.sign_on import SignIn, sign_on, sign_on_callback
+from reviewqueue.pages.sign_on import SignIn, change_password, sign_on, sign_on_callback
 
 # The admin site uses the same sign-in page as the inbox, with its rate limits.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -28,7 +28,7 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 account_urls = [
     path("login/", SignIn.as_view(), name="account_login"),
     path("logout/", account.logout, name="account_logout"),
-    path("password/", account.password_change, name="account_change_password"),
+    path("password/", change_password, name="account_change_password"),
     path("confirm/", account.reauthenticate, name="account_reauthenticate"),
     path("inactive/", account.account_inactive, name="account_inactive"),
     path("password/reset/", account.password_reset, name="account_reset_password"),
@@ -51,8 +51,16 @@ account_urls = [
     path("second-factor/confirm/", second_factor_base.reauthenticate, name="mfa_reauthenticate"),
     path("second-factor/app/", second_factor.ActivateApp.as_view(), name="mfa_activate_totp"),
     path("second-factor/app/remove/", second_factor.DeactivateApp.as_view(), name="mfa_deactivate_totp"),
-    path("second-factor/codes/", recovery_codes.view_recovery_codes, name="mfa_view_recovery_codes"),
-    path("second-factor/codes/new/", recovery_codes.generate_recovery_codes, name="mfa_generate_recovery_codes"),
+    path(
+        "second-factor/codes/",
+        second_factor.explain_unreadable(recovery_codes.view_recovery_codes),
+        name="mfa_view_recovery_codes",
+    ),
+    path(
+        "second-factor/codes/new/",
+        second_factor.explain_unreadable(recovery_codes.generate_recovery_codes),
+        name="mfa_generate_recovery_codes",
+    ),
     path("passkeys/", second_factor.SecondFactors.as_view(), name="mfa_list_webauthn"),  # allauth returns here
     path("passkeys/add/", second_factor.AddPasskey.as_view(), name="mfa_add_webauthn"),
     path("passkeys/confirm/", second_factor.ConfirmByPasskey.as_view(), name="mfa_reauthenticate_webauthn"),

@@ -105,11 +105,22 @@ def flush_without_guards() -> Iterator[None]:
 
 #: Tests of programs and texts around the product. Other tests cover the statements that they cause on both databases.
 ON_ONE_DATABASE = (
+    "tests/adapters/",
     "tests/clients/",
     "tests/deploy/",
     "tests/serving/test_slow_clients.py",
+    "tests/pages/test_agent_text.py",
+    "tests/pages/test_call_labels.py",
+    "tests/pages/test_date_time_fields.py",
+    "tests/pages/test_disguised_calls.py",
     "tests/pages/test_every_schema_can_be_answered.py",
+    "tests/pages/test_form_lists_and_alternatives.py",
+    "tests/pages/test_forms.py",
+    "tests/pages/test_hidden_characters.py",
     "tests/pages/test_large_values.py",
+    "tests/pages/test_rendered_forms.py",
+    "tests/pages/test_value_browser.py",
+    "tests/pages/test_values.py",
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
 from django.db import transaction
@@ -48,9 +49,10 @@ class AuditedUserAdmin(UserAdmin):
     @transaction.atomic
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002
         """Set another person's password, and record that it was set."""
-        before = User.objects.filter(pk=id).values_list("password", flat=True).first() if id.isdecimal() else None
+        person = self.get_object(request, unquote(id))
+        before = None if person is None else person.password
         response: HttpResponse = super().user_change_password(request, id, form_url)
-        changed = User.objects.filter(pk=id).exclude(password=before).first() if before is not None else None
+        changed = None if person is None else User.objects.filter(pk=person.pk).exclude(password=before).first()
         if changed is not None:
             state = account_state(changed)
             record_change(changed, actor=person_actor(person_of(request)), action="password set", before=state)

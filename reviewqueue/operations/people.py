@@ -188,6 +188,8 @@ def end_sessions(operator: AbstractUser, address: str) -> AbstractUser:
 def reset_second_factors(operator: AbstractUser, address: str) -> AbstractUser:
     """Remove a person's second factors and recovery codes, after a loss. The person's sessions end."""
     person = _lock(operator, address)
+    if person.pk == operator.pk:
+        raise ProvisioningError("You cannot reset your own second factor here. Another operator can.")
     _reset_factors(person, actor=person_actor(operator))
     return person
 

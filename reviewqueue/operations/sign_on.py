@@ -64,7 +64,9 @@ def has_any_role(person: AbstractUser) -> bool:
 def verified_address(claims: Mapping[str, Any]) -> str:
     """Return the verified e-mail address of the claims. Raises ``SignOnRefused`` if there is none."""
     address = claims.get("email")
-    address = address.strip().lower() if isinstance(address, str) and len(address) <= 150 else ""
+    # Lower-casing turns some letters of other scripts into ASCII, and so names another person.
+    is_plain = isinstance(address, str) and address.isascii() and len(address) <= 150
+    address = address.strip().lower() if is_plain else ""
     try:
         validate_email(address)
     except ValidationError:

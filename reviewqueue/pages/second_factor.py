@@ -7,7 +7,10 @@ they have not proved it. Each change is recorded (`PersonChange`). A person who 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
+import struct
+from collections.abc import Callable
 from typing import Any
 
 from allauth.mfa.adapter import DefaultMFAAdapter
@@ -38,6 +41,8 @@ from reviewqueue.operations.provisioning import account_state, record_change
 MAX_CREDENTIAL_LENGTH = 20_000
 MAX_NAME_LENGTH = 60
 _CONTEXT = b"reviewqueue.pages.second_factor"
+#: The member of a passkey's data with its person's choice. allauth's `is_passwordless` is what the device can do.
+SIGNS_IN_ALONE = "passwordless"
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):
@@ -129,7 +134,16 @@ class _PasskeyForm(forms.Form):
             self.add_error("credential", "This is no answer of a passkey. Try again.")
 
 
-_FORGED = (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError)
+_FORGED = (
+    TypeError,
+    ValueError,
+    KeyError,
+    AttributeError,
+    IndexError,
+    RecursionError,
+    struct.error,
+    NotImplementedError,
+)
 
 
 class AddPasskeyForm(_PasskeyForm, AddWebAuthnForm):
@@ -147,7 +161,15 @@ class ConfirmByPasskeyForm(_PasskeyForm, ReauthenticateWebAuthnForm):
 
 
 class SignInByPasskeyForm(_PasskeyForm, LoginWebAuthnForm):
+    """Sign in with a passkey alone, if its person chose that when they added it."""
+
     credential = CredentialField()
+
+    def clean_credential(self) -> Authenticator:
+        used: Authenticator = super().clean_credential()
+        if not used.data.get(SIGNS_IN_ALONE):
+            raise ValidationError("This passkey is a second factor. Sign in with your password first.")
+        return used
 
 
 class RenamePasskeyForm(EditWebAuthnForm):
@@ -173,6 +195,8 @@ class ActivateApp(ActivateTOTPView):
     def form_valid(self, form: forms.Form) -> HttpResponse:
         before = account_state(self.request.user)
         response: HttpResponse = super().form_valid(form)
+        app = Authenticator.objects.get(user=self.request.user.pk, type=Authenticator.Type.TOTP)
+        app.wrap()._mark_code_used(form.cleaned_data["code"])  # allauth accepts it again otherwise
         _after_added(self.request, Authenticator.Type.TOTP, before)
         return response
 
@@ -193,6 +217,9 @@ class AddPasskey(AddWebAuthnView):
     def form_valid(self, form: forms.Form) -> HttpResponse:
         before = account_state(self.request.user)
         response: HttpResponse = super().form_valid(form)
+        added = Authenticator.objects.filter(user=self.request.user.pk, type=Authenticator.Type.WEBAUTHN).latest("pk")
+        added.data[SIGNS_IN_ALONE] = form.cleaned_data["passwordless"]
+        added.save(update_fields=["data"])
         _after_added(self.request, Authenticator.Type.WEBAUTHN, before)
         return response
 
@@ -217,6 +244,21 @@ class ConfirmByPasskey(ReauthenticateWebAuthnView):
         for message in form.errors.get("credential", []):
             messages.error(self.request, str(message))
         return HttpResponseRedirect(self.passthrough_next_url(reverse("mfa_reauthenticate_webauthn")))
+
+
+def explain_unreadable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Show on the page of factors that stored codes cannot be decrypted; allauth raises outside a form."""
+
+    @functools.wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **named: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **named)
+        except ValidationError as error:
+            for message in error.messages:
+                messages.error(request, message)
+            return HttpResponseRedirect(reverse("mfa_index"))
+
+    return wrapped
 
 
 def _after_added(request: HttpRequest, kind: str, before: dict[str, Any]) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from allauth.account.internal.decorators import login_not_required
-from allauth.account.views import LoginView
+from allauth.account.views import LoginView, password_change
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialAccount, SocialLogin
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth import get_user_model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -33,6 +34,15 @@ class SignIn(LoginView):
     def get_context_data(self, **named: Any) -> dict[str, Any]:
         name = settings.OIDC_NAME if settings.OIDC_ISSUER else ""
         return super().get_context_data(**named) | {"sign_on_name": name}
+
+
+def change_password(request: HttpRequest) -> HttpResponse:
+    """Change one's password. A person who has only single sign-on has none, and no page to set one."""
+    if request.user.is_authenticated and not request.user.has_usable_password():
+        messages.info(request, "You sign in with single sign-on, so you have no password here.")
+        return HttpResponseRedirect(reverse("mfa_index"))
+    response: HttpResponse = password_change(request)
+    return response
 
 
 class SignOnAdapter(DefaultSocialAccountAdapter):
@@ -63,6 +73,8 @@ def _admit(sociallogin: SocialLogin) -> None:
     if not of_token or of_userinfo.get("sub", of_token.get("sub")) != of_token.get("sub"):
         raise SignOnRefused("Your sign-on provider names two different people.")
     claims = {**of_token, **of_userinfo}
+    if of_userinfo.get("email") not in (None, of_token.get("email")):
+        claims["email_verified"] = of_userinfo.get("email_verified")  # the token's is about another address
     linked = sociallogin.user if sociallogin.is_existing else None
     known = linked or _find_by_address(claims, account.provider)
     person = admit(claims, known=known, is_linked=linked is not None)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.cache import cache
+from django.core.cache import cache, caches
 from django.http import HttpRequest
 from django.test import Client
 
@@ -311,3 +311,6 @@ def test_a_session_is_named_by_its_row_and_its_cookie_alone(log):
         assert key not in answer_text(answer)
     assert key not in log.text()
     assert stored().count(key) == 1
+    caches["process"].clear()
+    client.get("/")
+    assert stored().count(key) == 2, "its row, and the one in the person's list of sessions, which can end it"

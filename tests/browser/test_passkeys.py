@@ -97,6 +97,20 @@ def test_a_passkey_is_a_second_factor_and_signs_in_alone(page: Page):
     expect(page.get_by_text("The passkey was not used.")).to_be_visible()
 
 
+def test_a_passkey_beside_the_password_does_not_sign_in_alone(page: Page):
+    plug_in(page)
+    add_passkey(page, a_person("ana"), alone=True)
+    sign_out(page)
+    passkey = Authenticator.objects.get(type="webauthn")
+    passkey.data["passwordless"] = False  # many devices offer it for sign-in, whatever the person chose
+    passkey.save()
+    page.goto("/account/login/?next=/account/sessions/")
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    expect(page.get_by_text("This passkey is a second factor.")).to_be_visible()
+    page.goto("/account/sessions/")
+    expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
+
+
 def test_the_passkey_of_another_person_is_refused(page: Page):
     ana, ben = a_person("ana"), a_person("ben")
     devices, device = plug_in(page)

@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.cache import caches
 from django.test import Client
 
 from ledger import clock
+from reviewqueue.sessions import ACTIVITY_INTERVAL
 from runs.facts import RequestedFact
 from runs.models import CallLabel, Fact, FactStatus, Interrupt
 from tests import builders
@@ -145,9 +147,10 @@ def a_refund(number: int, **asked: Any) -> Interrupt:
 
 
 def signed_in(person: User) -> Client:
-    """Return a client with the session of this person."""
+    """Return a client with the session of this person, who was seen just now: the next page does not record that."""
     client = Client()
     client.force_login(person)
+    caches["process"].set(f"activity:{client.session.session_key}", 1, ACTIVITY_INTERVAL)
     return client
 
 

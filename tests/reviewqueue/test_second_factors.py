@@ -6,12 +6,13 @@ import re
 
 import pytest
 from allauth.mfa.models import Authenticator
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.core.cache import cache
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
 
+from reviewqueue import second_factors
 from reviewqueue.models import PersonChange
 from reviewqueue.operations.api_keys import create_personal_token
 from tests import builders
@@ -21,7 +22,13 @@ pytestmark = pytest.mark.django_db
 
 USE = "/account/second-factor/use/"
 CONFIRM = "/account/second-factor/confirm/"
+#: A sign-in whose binary part ends in the middle of a number.
+CUT_OFF = """{"id": "AA", "rawId": "AA", "type": "public-key", "response": {
+ "clientDataJSON": "eyJ0eXBlIjoiIiwiY2hhbGxlbmdlIjoiIiwib3JpZ2luIjoiIn0", "signature": "AA", "userHandle": "MQ",
+ "authenticatorData": "%sAACAAAAAABk"}}""" % ("A" * 40)
+
 HOSTILE = [
+    CUT_OFF,
     "",
     "\0",
     "x" * 30_000,
@@ -235,6 +242,8 @@ def test_a_person_adds_an_app_and_sees_the_recovery_codes_once():
     assert found is not None
     got = client.post("/account/second-factor/app/", {"code": code(found[1])})
     assert got["Location"] == "/account/second-factor/codes/"
+    app = Authenticator.objects.get(user=person, type="totp").wrap()
+    assert not app.validate_code(code(found[1])), "the code that activated the app is used"
     assert recovery_codes(person)[0] in client.get("/account/second-factor/codes/").text
     assert recovery_codes(person)[0] not in client.get("/account/second-factor/codes/").text, "shown once"
     assert elsewhere.get("/").status_code == 302, "a session that did not use the factor ends"
@@ -315,6 +324,19 @@ def test_a_key_that_cannot_be_decrypted_is_explained(client, settings):
     enter_password(client, person)
     assert "SECRET_KEY has changed" in client.post(USE, {"code": code(secret)}).text
     assert not is_signed_in(client)
+
+
+@pytest.mark.parametrize("page", ["codes/", "codes/new/"])
+def test_recovery_codes_that_cannot_be_decrypted_are_explained(settings, page):
+    person = ana()
+    secret = add_app(person)
+    recovery_codes(person)
+    client = Client()
+    sign_in(client, person, secret)
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]  # sessions continue
+    settings.SECRET_KEY = "the next key of this installation " * 2
+    Authenticator.objects.filter(type="recovery_codes").update(data={"seed": "of a key that is gone"})
+    assert "SECRET_KEY has changed" in client.get(f"/account/second-factor/{page}", follow=True).text
 
 
 def test_after_a_rotation_of_the_key_codes_are_accepted(client, settings):
@@ -412,6 +434,23 @@ def test_an_operator_resets_a_lost_factor(client):
     assert (change.action, change.before["second_factors"]) == ("second factor reset", ["totp"])
     got = client.post("/people/reset-second-factor", {"person": "ana@example.org"}, follow=True)
     assert "has no second factor" in got.text
+
+
+def test_an_operator_does_not_reset_their_own_factor(client):
+    operator = ana("operators")
+    add_app(operator)
+    client.force_login(operator)
+    got = client.post("/people/reset-second-factor", {"person": operator.username}, follow=True)
+    assert "Another operator can" in got.text
+    assert Authenticator.objects.exists()
+
+
+def test_an_owner_of_a_queue_is_an_owner(settings):
+    settings.REQUIRE_SECOND_FACTOR = ["owner"]
+    queue = builders.a_queue()
+    queue.owner = Group.objects.create(name="finance")
+    queue.save()
+    assert second_factors.must_have_second_factor(ana("finance"))
 
 
 def test_a_command_resets_the_factor_of_the_only_operator(capsys):

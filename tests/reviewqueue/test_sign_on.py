@@ -193,6 +193,28 @@ def test_another_subject_does_not_take_over_a_linked_account(client, issuer, cla
     assert not is_signed_in(other)
 
 
+@pytest.mark.parametrize("address", ["jac\u212a@example.org", "jos\u00e9@example.org"])
+def test_an_address_with_letters_beyond_ascii_names_no_other_person(client, issuer, claims, address):
+    builders.a_reviewer("jack@example.org")
+    claims(email=address)
+    assert sign_on(client, issuer).status_code == 403
+    assert not is_signed_in(client)
+
+
+def test_a_verification_counts_for_its_own_address_only(client, issuer, claims):
+    builders.a_reviewer("ben@example.org")
+    claims(userinfo={"email": "ben@example.org", "email_verified": None})
+    assert sign_on(client, issuer).status_code == 403
+    assert not is_signed_in(client)
+
+
+def test_a_person_without_a_password_finds_no_page_to_change_it(client, issuer, claims):
+    claims()
+    sign_on(client, issuer)
+    assert "Change password" not in client.get("/account/sessions/").text
+    assert "you have no password here" in client.get("/account/password/", follow=True).text
+
+
 def test_two_different_people_in_one_answer_are_refused(client, issuer, claims):
     claims(userinfo={"sub": "999"})
     assert "names two different people" in sign_on(client, issuer).text

@@ -218,11 +218,12 @@ def test_a_permit_ends_exactly_at_its_end(monkeypatch):
     run = a_leased_run()
     permit = a_permit(run)
     moment = permit.valid_until - timedelta(microseconds=1)
-    monkeypatch.setattr("ledger.clock.now", lambda: permit.valid_until)
+    clock_read = "runs.use_cases.begin_effect.refuse_halted_agent"
+    monkeypatch.setattr(clock_read, lambda agent_id: permit.valid_until)
     Run.objects.update(lease_until=permit.valid_until + timedelta(days=1))
     with pytest.raises(PermitExpired):
         begin(run, permit=permit.public_id)
-    monkeypatch.setattr("ledger.clock.now", lambda: moment)
+    monkeypatch.setattr(clock_read, lambda agent_id: moment)
     assert begin(run, permit=permit.public_id).perform
 
 

@@ -6,6 +6,7 @@ Built once in the life of a process.
 from __future__ import annotations
 
 import functools
+import re
 from collections import defaultdict
 from typing import Any
 
@@ -54,6 +55,7 @@ _PATH_PARAMETERS: dict[str, tuple[Schema, str]] = {
     "delivery_id": (_OPAQUE, "Id of the delivery."),
     "number": ({"type": "integer", "minimum": 0, "maximum": 999_999_999}, "Number of the checkpoint."),
     "slug": ({"type": "string", "pattern": "^[-a-zA-Z0-9_]+$"}, "Slug of the agent, or `all`."),
+    "prefix": ({"type": "string", "pattern": "^[-a-zA-Z0-9_]+$"}, "Id of the key: its first part, as lists show it."),
     "name": (KEY_SCHEMA, "Your name of the step, unique after a checkpoint: number the steps of a loop."),
     "key": (KEY_SCHEMA, "Your key of the effect: it names the call, not the attempt."),
 }
@@ -216,10 +218,10 @@ class OperationSchema(AutoSchema):
 
 
 def _parameters(operation: Operation, path: str) -> list[dict[str, Any]]:
+    of_path = {name: _PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)}
     found = [
         {"name": name, "in": "path", "required": True, "schema": schema, "description": meaning}
-        for name, (schema, meaning) in _PATH_PARAMETERS.items()
-        if f"{{{name}}}" in path
+        for name, (schema, meaning) in of_path.items()
     ]
     found += [
         {"name": parameter.name, "in": "query", "schema": parameter.schema, "description": parameter.meaning}
