@@ -16,6 +16,7 @@ from typing import Any
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.base.views import IndexView
 from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.views import ActivateTOTPView, DeactivateTOTPView
 from allauth.mfa.webauthn.forms import (
     AddWebAuthnForm,
@@ -186,7 +187,17 @@ class SecondFactors(IndexView):
         person = self.request.user
         has_none = not second_factors.has_second_factor(person)
         must_add = has_none and second_factors.must_have_second_factor(person)
-        return super().get_context_data(**named) | {"must_add_second_factor": must_add}
+        context: dict[str, Any] = super().get_context_data(**named)
+        codes = context["authenticators"].get(Authenticator.Type.RECOVERY_CODES)
+        return context | {"must_add_second_factor": must_add, "count_of_codes": codes and _count_of(codes)}
+
+
+def _count_of(codes: RecoveryCodes) -> int:
+    """Return how many recovery codes are unused: none if they cannot be decrypted."""
+    try:
+        return len(codes.get_unused_codes())
+    except ValidationError:
+        return 0
 
 
 class ActivateApp(ActivateTOTPView):
