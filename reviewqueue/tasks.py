@@ -266,14 +266,12 @@ def enqueue_heartbeat() -> None:
 
 
 def keep_schedules() -> None:
-    """Replace all schedules with those defined here, because one malformed row would stop them all."""
-    Schedule.objects.exclude(name="sweeps").delete()
-    Schedule.objects.update_or_create(
-        name="sweeps",
-        defaults={
-            "func": "reviewqueue.tasks.enqueue_due_sweeps",
-            "schedule_type": Schedule.MINUTES,
-            "minutes": 1,
-            "repeats": -1,
-        },
-    )
+    """Replace all schedules with the one defined here, because one malformed row would stop them all.
+
+    Two workers that start at once can both create it: names are not unique. The next start deletes the second row.
+    """
+    kept = Schedule.objects.filter(name="sweeps").order_by("pk").first() or Schedule(name="sweeps")
+    Schedule.objects.exclude(pk=kept.pk).delete()
+    kept.func, kept.schedule_type = "reviewqueue.tasks.enqueue_due_sweeps", Schedule.MINUTES
+    kept.minutes, kept.repeats = 1, -1
+    kept.save()
