@@ -385,10 +385,11 @@ class RollupGroup(models.Model):
     """An agent and the queues of an interrupt or a run, whose rows a rollup counts together."""
 
     agent = models.BigIntegerField(help_text="the agent's primary key; 0: of no known run")
-    queues = models.CharField(max_length=500, blank=True, help_text="primary keys of queues, joined by commas")
+    queues = models.TextField(blank=True, help_text="primary keys of queues, joined by commas")
+    queues_digest = models.CharField(max_length=64, help_text="SHA-256 of queues, which can be too long for an index")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["agent", "queues"], name="one_rollup_group")]
+        constraints = [models.UniqueConstraint(fields=["agent", "queues_digest"], name="one_rollup_group")]
 
     def __str__(self) -> str:
         return f"{self.agent}: {self.queues}"

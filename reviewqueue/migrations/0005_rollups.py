@@ -50,13 +50,14 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("agent", models.BigIntegerField(help_text="the agent's primary key; 0: of no known run")),
+                ("queues", models.TextField(blank=True, help_text="primary keys of queues, joined by commas")),
                 (
-                    "queues",
-                    models.CharField(blank=True, help_text="primary keys of queues, joined by commas", max_length=500),
+                    "queues_digest",
+                    models.CharField(help_text="SHA-256 of queues, which can be too long for an index", max_length=64),
                 ),
             ],
             options={
-                "constraints": [models.UniqueConstraint(fields=("agent", "queues"), name="one_rollup_group")],
+                "constraints": [models.UniqueConstraint(fields=("agent", "queues_digest"), name="one_rollup_group")],
             },
         ),
         migrations.CreateModel(

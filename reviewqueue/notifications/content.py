@@ -64,7 +64,7 @@ def render_mail(message: NotificationMessage) -> EmailMultiAlternatives | None:
         lines, omitted = _lines(message, person)
         if not lines:
             return None
-        is_account = any(row.kind in ACCOUNT for row in message.notifications.all())
+        is_account = message.notifications.filter(kind__in=ACCOUNT).exists()
         subject = _subject(lines, omitted)
         context = {
             "lines": lines,

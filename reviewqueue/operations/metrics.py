@@ -116,8 +116,9 @@ def _interrupts(present: _Sums, totals: _Sums, now: datetime) -> Iterator[Metric
     )
     for queue, number in present.by(cells.OPEN, lambda cell: slugs.get(cell.queues, "")):
         count.add_metric([queue], number)
-        first = min(cell.bucket for cell in present.of(cells.OLDEST) if slugs.get(cell.queues, "") == queue)
-        age.add_metric([queue], now.timestamp() - first)
+        firsts = (cell.bucket for cell in present.of(cells.OLDEST) if slugs.get(cell.queues, "") == queue)
+        # A worker can have replaced the cells between the two reads: then there can be a number without a time.
+        age.add_metric([queue], now.timestamp() - min(firsts, default=now.timestamp()))
     yield count
     yield age
     overdue = Interrupt.objects.filter(interrupts.due_interrupts(before=now))[:MAX_COUNTED].count()

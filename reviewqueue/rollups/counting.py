@@ -1,19 +1,23 @@
 """Rollups: the counts of the insights and the metrics, kept by a worker, so that no page and no scrape counts whole tables.
 
 A day is counted as a whole, and again after any run with rows of that day has a new event: the event feed says which runs
-changed. The present (open requests and live runs) is counted as a whole. No call of a run writes a rollup, so no
-call waits for one. ``RollupState`` says how old the counts are.
+changed. A day before the longest periods is read through the totals only, so it is counted again only if an event
+changed them. The present (open requests and live runs) is counted as a whole. No call of a run writes a rollup, so no
+call waits for one. One worker counts at a time. ``RollupState`` says how old the counts are.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import math
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
-from django.db import connection
-from django.db.models import Count, F, Min, OuterRef, Subquery, Sum
+from django.db.models import Count, F, Min, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce, TruncDate
 
 from ledger import clock
@@ -35,10 +39,16 @@ from runs.models import Agent, Continuation, Decision, Event, Feed, Hold, Interr
 from runs.states import FINAL, OPEN_CONTINUATIONS, InterruptStatus, RunStatus
 from runs.unclaimed_continuations import count_unclaimed_by_version
 
+log = logging.getLogger(__name__)
+
+#: One worker counts; another one can take over after this time. Longer than a task can take.
+TURN = timedelta(seconds=90)
 #: Between two counts; more if counting takes long: so many times its duration, up to a limit.
 PAUSE, MAX_PAUSE = timedelta(seconds=15), timedelta(minutes=5)
 REST = 10
 EVENTS = 5_000  # in one transaction that marks days as due
+#: The days that the insights show: the longest period, the one before, and the first day of another.
+SHOWN = timedelta(days=2 * 90 + 1)
 #: Measures with totals over all days.
 WITH_TOTALS = (cells.CLOSED, cells.DECISIONS, cells.ENDED, cells.SKIPPED)
 #: Counts of the present that have no queue: they only make metrics.
@@ -55,18 +65,33 @@ def is_count_due() -> bool:
 
 
 def count_rollups(*, seconds: float) -> None:
-    """Count the days that changed and the present. What is left after ``seconds`` is counted the next time."""
+    """Count the present and the days that changed, if no other worker counts. The rest is counted the next time."""
     began, now = time.monotonic(), clock.now()
     _start(now=now)
+    if not _take_turn():
+        return
     until = began + seconds
-    while _mark_changed_days() and time.monotonic() < until:
-        pass
+    numbered_until = min(now, _unnumbered().aggregate(first=Min("at"))["first"] or now)
+    try:
+        _store_present(count_present(now=now), now=now)
+    except Exception:
+        log.exception("the present could not be counted")
+    _mark_changed_days(until=until)
+    failed: set[date] = set()
     for due in RollupDueDay.objects.order_by("-day"):
         if time.monotonic() >= until:
             break
-        _store_day(due, cells.count_day_cells(_rows_of(due.day)))
-    _store_present(count_present(now=now), now=now)
-    _finish(now=now, took=timedelta(seconds=time.monotonic() - began))
+        try:
+            _store_day(due, cells.count_day_cells(_rows_of(due.day)))
+        except Exception:
+            log.exception("a day could not be counted", extra={"day": due.day.isoformat()})
+            failed.add(due.day)
+    _finish(numbered_until=numbered_until, failed=failed, took=timedelta(seconds=time.monotonic() - began))
+
+
+def _unnumbered() -> QuerySet[Event]:
+    """Return the events that are in no feed yet: their days cannot be marked."""
+    return Event.objects.filter(announced_at=None, agent__isnull=False).order_by()
 
 
 def _rows_of(day: date) -> CountedRows:
@@ -79,7 +104,7 @@ def _start(*, now: datetime) -> None:
     """Before the first count: mark every day since the first run as due, and follow the feeds from here."""
     if RollupState.objects.exists():
         return
-    RollupState.objects.create(pk=1, next_at=now, counted_at=now)
+    RollupState.objects.bulk_create([RollupState(pk=1, next_at=now, counted_at=now)], ignore_conflicts=True)
     read = [RollupCursor(agent_id=feed.agent_id, last_seq=feed.last_seq) for feed in Feed.objects.all()]
     RollupCursor.objects.bulk_create(read, ignore_conflicts=True)
     first = Run.objects.aggregate(first=Min("created_at"))["first"]
@@ -89,28 +114,62 @@ def _start(*, now: datetime) -> None:
 
 
 @use_case
-def _mark_changed_days() -> bool:
-    """Mark the days of runs with new events as due, and return whether there can be more of them."""
-    state = RollupState.objects.select_for_update(skip_locked=connection.features.has_select_for_update_skip_locked)
-    if state.first() is None:  # another worker counts
-        return False
+def _take_turn() -> bool:
+    """Reserve the counting for this worker, and return whether no other one has it."""
+    now = clock.now()
+    return bool(RollupState.objects.filter(pk=1, next_at__lte=now).update(next_at=now + TURN))
+
+
+def _mark_changed_days(*, until: float = math.inf) -> None:
+    """Mark the days of runs with new events as due, one agent after the other, until the time is over."""
+    failed: set[int] = set()
+    while agents := [pk for pk in _unread_feeds().values_list("agent", flat=True) if pk not in failed]:
+        for agent in agents:
+            try:
+                _mark_days_of_agent(agent)
+            except Exception:
+                log.exception("changed days of an agent could not be marked", extra={"agent": agent})
+                failed.add(agent)
+            if time.monotonic() >= until:
+                return
+
+
+def _unread_feeds() -> QuerySet[Any]:
+    """Return the feeds with events whose days were not marked."""
     read = RollupCursor.objects.filter(agent=OuterRef("agent")).values("last_seq")[:1]
-    behind = Feed.objects.annotate(read=Coalesce(Subquery(read), 0)).filter(last_seq__gt=F("read"))
-    found = False
-    for agent, last_seq, last_read in behind.values_list("agent", "last_seq", "read"):
-        upto = min(last_seq, last_read + EVENTS)
-        new = Event.objects.filter(agent=agent, announced_seq__gt=last_read, announced_seq__lte=upto)
-        _mark_due(_days_of(list(new.order_by().values_list("run", flat=True).distinct())))
-        RollupCursor.objects.update_or_create(agent_id=agent, defaults={"last_seq": upto})
-        found = True
-    return found
+    return Feed.objects.annotate(read=Coalesce(Subquery(read), 0)).filter(last_seq__gt=F("read"))
 
 
-def _days_of(runs: list[int]) -> set[date]:
-    """Return the days of all rows of these runs that are counted."""
+@use_case
+def _mark_days_of_agent(agent: int) -> None:
+    """Mark the days of the next events of the agent, and move its cursor past them."""
+    _lock_state()
+    unread = _unread_feeds().filter(agent=agent).values_list("last_seq", "read").first()
+    if unread is None:
+        return
+    last_seq, last_read = unread
+    upto = min(last_seq, last_read + EVENTS)
+    new = Event.objects.filter(agent=agent, announced_seq__gt=last_read, announced_seq__lte=upto)
+    _mark_due(_changed_days(list(new.order_by().values_list("run", "type", "row_digests"))))
+    RollupCursor.objects.update_or_create(agent_id=agent, defaults={"last_seq": upto})
+
+
+def _changed_days(events: list[tuple[int, str, Any]]) -> set[date]:
+    """Return the shown days of all rows of these events' runs, and the older days whose totals the events changed."""
+    runs = {run for run, _, _ in events}
+    unknown = {run for run, _, written in events if written is None}  # an older version recorded no rows
+    return (
+        _days_of(sorted(runs - unknown), since=clock.now() - SHOWN)
+        | _days_of(sorted(unknown), since=None)
+        | _older_days_of_totals(events)
+    )
+
+
+def _days_of(runs: list[int], *, since: datetime | None) -> set[date]:
+    """Return the days, from that of ``since``, of all rows of these runs that are counted."""
     days: set[date] = set()
-    for at in range(0, len(runs), 500):
-        some = runs[at : at + 500]
+    begin = since and since.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    for some in _batches(runs):
         for rows, column in (
             (Event.objects.filter(run__in=some), "at"),
             (Interrupt.objects.filter(run__in=some), "closed_at"),
@@ -118,9 +177,35 @@ def _days_of(runs: list[int]) -> set[date]:
             (Continuation.objects.filter(run__in=some), "leased_at"),
             (Run.objects.filter(pk__in=some), "ended_at"),
         ):
-            of_rows = rows.order_by().annotate(day_of=TruncDate(column, tzinfo=UTC))
-            days |= {day for day in of_rows.values_list("day_of", flat=True).distinct() if day is not None}
+            days |= _days(rows.filter(**{f"{column}__gte": begin}) if begin else rows, column)
     return days
+
+
+def _older_days_of_totals(events: list[tuple[int, str, Any]]) -> set[date]:
+    """Return the days, however old, of rows in the totals that these events changed.
+
+    These are decisions (the interrupt that one closed was closed at its time), the ends of restarted runs, and the
+    leases under which effects are skipped.
+    """
+    written = {name for _, _, digests in events for name in digests or () if name.startswith("decision:")}
+    decisions = sorted({name.removeprefix("decision:").partition(".")[0] for name in written})
+    days: set[date] = set()
+    for ids in _batches(decisions):
+        days |= _days(Decision.objects.filter(public_id__in=ids), "created_at")
+    for some in _batches(sorted({run for run, kind, _ in events if kind == "run.restarted"})):
+        days |= _days(Event.objects.filter(run__in=some, type__in=[f"run.{status}" for status in FINAL]), "at")
+    for some in _batches(sorted({run for run, _, _ in events})):
+        days |= _days(Continuation.objects.filter(run__in=some, fence=F("run__fence")), "leased_at")
+    return days
+
+
+def _batches(keys: list[Any]) -> Iterable[list[Any]]:
+    return (keys[at : at + 500] for at in range(0, len(keys), 500))
+
+
+def _days(rows: QuerySet[Any], column: str) -> set[date]:
+    found = rows.order_by().annotate(day_of=TruncDate(column, tzinfo=UTC)).values_list("day_of", flat=True).distinct()
+    return {day for day in found if day is not None}
 
 
 def _mark_due(days: Iterable[date]) -> None:
@@ -168,13 +253,21 @@ def _store_present(counted: list[Cell], *, now: datetime) -> None:
 
 
 @use_case
-def _finish(*, now: datetime, took: timedelta) -> None:
+def _finish(*, numbered_until: datetime, failed: Collection[date], took: timedelta) -> None:
+    """End the turn. ``numbered_until``: all events before it were in the feeds when the marking of days began."""
     state = _lock_state()
     is_complete = not RollupDueDay.objects.filter(is_new=False).exists()
-    pause = PAUSE if RollupDueDay.objects.exists() else min(max(PAUSE, REST * took), MAX_PAUSE)
-    RollupState.objects.filter(pk=state.pk).update(
-        next_at=clock.now() + pause, counted_at=now if is_complete else state.counted_at
-    )
+    has_more = RollupDueDay.objects.exclude(day__in=failed).exists()
+    pause = PAUSE if has_more else min(max(PAUSE, REST * took), MAX_PAUSE)
+    counted_at = min([numbered_until, *_first_unread_times()]) if is_complete else state.counted_at
+    RollupState.objects.filter(pk=state.pk).update(next_at=clock.now() + pause, counted_at=counted_at)
+
+
+def _first_unread_times() -> list[datetime]:
+    """Return the time of the first event of each feed whose days were not marked."""
+    unread = Event.objects.filter(agent=OuterRef("agent"), announced_seq__gt=OuterRef("read"))
+    first = Subquery(unread.order_by("announced_seq").values("at")[:1])
+    return [at for at in _unread_feeds().annotate(first=first).values_list("first", flat=True) if at is not None]
 
 
 def _lock_state() -> RollupState:
@@ -185,7 +278,10 @@ def _insert(counted: list[Cell]) -> None:
     groups = {(group.agent, group.queues): group.pk for group in RollupGroup.objects.all()}
     missing = {(cell.agent, cell.queues) for cell in counted} - set(groups)
     if missing:
-        new = [RollupGroup(agent=agent, queues=queues) for agent, queues in sorted(missing)]
+        new = [
+            RollupGroup(agent=agent, queues=queues, queues_digest=hashlib.sha256(queues.encode()).hexdigest())
+            for agent, queues in sorted(missing)
+        ]
         RollupGroup.objects.bulk_create(new, ignore_conflicts=True)
         groups = {(group.agent, group.queues): group.pk for group in RollupGroup.objects.all()}
     rows = [
@@ -221,8 +317,9 @@ def count_present(*, now: datetime) -> list[Cell]:
     unsent = NotificationMessage.objects.filter(status__in=[MessageStatus.DUE, MessageStatus.DEAD]).order_by()
     for channel, status, number in unsent.values_list("channel", "status").annotate(n=Count("pk")):
         counted.append(of(NOTIFICATIONS, f"{channel} {status}", number))
-    agents = dict(Agent.objects.values_list("slug", "pk"))
-    for each in count_unclaimed_by_version(Run.objects.all(), now=now):
+    unclaimed = count_unclaimed_by_version(Run.objects.all(), now=now)
+    agents = dict(Agent.objects.values_list("slug", "pk"))  # read last, so that it has every agent of these runs
+    for each in unclaimed:
         offered_since = int(each.offered_since.timestamp())
         counted.append(Cell(None, agents[each.agent], "", OFFERED, each.code_version, offered_since, each.runs))
     return counted

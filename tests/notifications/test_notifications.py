@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
 from reviewqueue import permissions, reviewer_actions, tasks
@@ -389,7 +391,10 @@ def test_a_huge_digest_is_composed_and_rendered_without_reading_all_of_it(ana, m
     for wait in waits[:4]:
         builders.decide(wait, ana)
     make_everything_due()
-    [sent] = derive_and_send()
+    with CaptureQueriesContext(connection) as queries:
+        [sent] = derive_and_send()
+    read = [query["sql"] for query in queries if query["sql"].startswith('SELECT "reviewqueue_notification"."id"')]
+    assert [sql for sql in read if "LIMIT" not in sql] == []
     assert [wait.public_id in sent.body for wait in waits] == [False] * 4 + [True] * 2 + [False] * 3
     assert "And 3 more: https://review.example.org" in sent.body
     assert NotificationMessage.objects.get().notifications.count() == 9

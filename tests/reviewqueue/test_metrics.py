@@ -12,8 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ledger import clock
 from ledger.models import Effect
-from reviewqueue.models import Delivery, Heartbeat
+from reviewqueue.models import Delivery, Heartbeat, RollupCell
 from reviewqueue.queries.dead_letters import dismiss_signal
+from reviewqueue.rollups import cells
 from reviewqueue.rollups.counting import count_rollups
 from runs.errors import AlreadyDecided
 from runs.models import Continuation, Interrupt
@@ -142,6 +143,15 @@ def test_a_scrape_costs_a_bounded_number_of_statements(client: Client, django_as
     count_rollups(seconds=60)
     with django_assert_max_num_queries(15 + clock_statement):
         assert read(client)["waits_open", "queue-2"] == 1
+
+
+def test_a_number_without_a_time_makes_no_error(client: Client):
+    """As if a worker replaced the cells between the two reads of a scrape."""
+    builders.a_waiting_interrupt()
+    count_rollups(seconds=60)
+    RollupCell.objects.filter(measure=cells.OLDEST).delete()
+    found = read(client)
+    assert (found["waits_open", "engineering"], found["wait_oldest_age_seconds", "engineering"]) == (1, 0)
 
 
 def test_workers_and_the_age_of_the_counts_are_shown(client: Client):
