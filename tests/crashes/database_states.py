@@ -71,6 +71,8 @@ def _tables() -> list[str]:
 def _alike(row: Row) -> Row:
     table, text = row
     columns = json.loads(text)
+    if table.startswith("runs_configuration"):  # its records stay from scene to scene
+        columns = {name: value for name, value in columns.items() if name not in ("seq", "subject")}
     kept = {
         name: value is not None if name.endswith("_id") and name != "public_id" else value
         for name, value in columns.items()

@@ -36,6 +36,7 @@ from tests.crashes.use_cases import (
     effects,
     interrupts,
     notifications,
+    rollups,
     runs,
     webhooks,
     workers,
@@ -62,6 +63,7 @@ TABLE = (
     checkpoint_files,
     webhooks,
     notifications,
+    rollups,
 )  # importing them writes the lines
 
 Change = tuple[list[database_states.Row], list[database_states.Row]]
