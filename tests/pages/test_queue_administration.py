@@ -201,13 +201,25 @@ def test_an_owner_chooses_no_reviewers_from_queues_of_others(owner, change, said
     assert not Policy.objects.filter(agent__slug="payer").exists()
 
 
-@pytest.mark.parametrize("change", [{"quorum": "1"}, {"self_review": "1"}, {"default_may_approve": "1"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"quorum": "1"},
+        {"second_factor": "high_risk"},
+        {"second_factor": "never"},
+        {"risk_floor": "low"},
+        {"self_review": "1"},
+        {"default_may_approve": "1"},
+    ],
+)
 def test_an_owner_is_not_looser_than_the_general_policy(owner, operator, change):
-    provisioning.add_policy("payment", queue="invoices", quorum=2)
-    form = form_of(owner, "payment", agent="payer", **{"queue": "invoices", "quorum": "2", **change})
-    page = owner.post("/policies/edit", {**form, "act": "save"}).content.decode()
-    assert "Only an operator can be looser." in page
+    provisioning.add_policy("payment", queue="invoices", quorum=2, second_factor="always", risk_floor="medium")
+    form = form_of(owner, "payment", agent="payer", quorum="3", permit_ttl="PT1H")
+    page = owner.post("/policies/edit", {**form, **change, "act": "save"}).content.decode()
+    assert f"is stricter in: {next(iter(change))}. Only an operator can be looser." in page
     assert not Policy.objects.filter(agent__slug="payer").exists()
+    owner.post("/policies/edit", {**form, "risk_floor": "high", "act": "save"})
+    assert Policy.objects.get(agent__slug="payer").second_factor == "always"
 
 
 def test_an_owner_who_lost_the_role_is_refused_by_the_change_itself(owner):
