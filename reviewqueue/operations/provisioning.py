@@ -33,7 +33,7 @@ from reviewqueue.outbound.address_policy import AddressRefused, check_base_url
 from reviewqueue.permissions import OPERATORS
 from runs.configuration_history import CHANGED, REMOVED, Subject, record_administration, record_configuration
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
-from runs.policies import BUILT_IN
+from runs.policies import BUILT_IN, MAX_DEADLINE
 from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction, SecondFactor
 
 #: The actor of records in the audit log: a command on this machine.
@@ -43,6 +43,7 @@ STAFF_ROLES = {"owner", "operator"}
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
 MAX_QUORUM = 20
 MIN_EXPIRY, MAX_EXPIRY = timedelta(minutes=1), timedelta(days=3650)
+MAX_OVERLAP = timedelta(days=90)
 MAX_VARIABLE_LENGTH = 100
 MAX_KEY_NAME_LENGTH = 100
 ROLES = (*QUEUE_ROLES, "owner", "operator")
@@ -211,6 +212,8 @@ def add_agent_key(
 @transaction.atomic
 def rotate_key(key_pk: int, *, overlap: timedelta, expires_at: datetime | None = None, actor: str = SYSTEM) -> NewKey:
     """Replace a valid key by a new one with the same name and scopes. The old key expires after ``overlap``."""
+    if not timedelta(0) <= overlap <= MAX_OVERLAP:
+        raise ProvisioningError(f"The overlap must be at most {MAX_OVERLAP.days} days.")
     old = _lock_key(key_pk)
     now = clock.now()
     if old.revoked_at is not None or (old.expires_at is not None and old.expires_at <= now):
@@ -406,6 +409,7 @@ def _check_policy(policy: Policy) -> None:
         raise ProvisioningError(
             "A policy allows any queue or a list of queues, not both: --any-queue excludes --queues."
         )
+    _check_durations(policy)
     if not policy.deadline_min <= policy.deadline_default <= policy.deadline_max:
         raise ProvisioningError("The deadlines must be in order: deadline_min, deadline_default, deadline_max.")
     unknown = sorted({*policy.on_expiry_allowed, policy.on_expiry} - {*OnExpiry.values})
@@ -440,6 +444,17 @@ def _check_policy(policy: Policy) -> None:
             raise ProvisioningError(f"{name} must be from 1 minute to 3650 days.")
     if not 1 <= policy.max_rounds <= 100:
         raise ProvisioningError("max_rounds must be from 1 to 100.")
+
+
+def _check_durations(policy: Policy) -> None:
+    """Refuse durations that the arithmetic of times cannot add to a time, so that no later call or sweep fails."""
+    durations = [(name, getattr(policy, name)) for name in POLICY_RULES if not name.startswith("expire_")]
+    durations += [("remind_before", timedelta(seconds=seconds)) for seconds in policy.remind_before]
+    durations += [("escalate_further", timedelta(seconds=step["seconds"])) for step in policy.escalate_further]
+    for name, length in durations:
+        limit = MAX_DEADLINE if name.startswith("deadline_") else MAX_EXPIRY
+        if isinstance(length, timedelta) and length > limit:
+            raise ProvisioningError(f"{name} must be at most {limit.days} days.")
 
 
 @transaction.atomic
