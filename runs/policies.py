@@ -198,17 +198,28 @@ def allows_queue(policy: Policy, queue: Queue) -> bool:
 
 
 def is_as_strict(policy: Policy, other: Policy) -> bool:
-    """Tell whether ``other`` allows every approval that ``policy`` allows, by queue, quorum and self-review."""
-    return (
-        (other.any_queue or (not policy.any_queue and _deciding_queues(policy) <= _deciding_queues(other)))
-        and policy.quorum >= other.quorum
-        and _STRICTNESS.index(policy.second_factor) >= _STRICTNESS.index(other.second_factor)
-        and policy.self_review <= other.self_review
-        and policy.default_may_approve <= other.default_may_approve
-    )
+    """Tell whether ``other`` allows every approval that ``policy`` allows, by queue and by the rules of ``looser_rules``."""
+    has_only_its_queues = not policy.any_queue and _deciding_queues(policy) <= _deciding_queues(other)
+    return (other.any_queue or has_only_its_queues) and not looser_rules(policy, other)
 
 
-_STRICTNESS = tuple(SecondFactor.values)
+def looser_rules(policy: Policy, other: Policy) -> list[str]:
+    """Return the rules, besides the queues, by which ``policy`` allows an approval that ``other`` does not allow.
+
+    A lower ``risk_floor`` is looser, because the second factor of ``high_risk`` depends on the risk.
+    """
+    is_looser = {
+        "quorum": policy.quorum < other.quorum,
+        "second_factor": STRICTNESS.index(policy.second_factor) < STRICTNESS.index(other.second_factor),
+        "risk_floor": RISK_RANK[policy.risk_floor] > RISK_RANK[other.risk_floor],
+        "self_review": policy.self_review and not other.self_review,
+        "default_may_approve": policy.default_may_approve and not other.default_may_approve,
+    }
+    return [name for name, looser in is_looser.items() if looser]
+
+
+#: The values of ``second_factor``, the strictest last.
+STRICTNESS = tuple(SecondFactor.values)
 
 
 def needs_second_factor(interrupt: Interrupt) -> bool:

@@ -12,8 +12,9 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import ProtectedError
+from django.db.models import Case, ProtectedError, Q, QuerySet, When
 
+from ledger import clock
 from ledger.actors import person_actor
 from ledger.errors import NotFound
 from reviewqueue import permissions
@@ -23,7 +24,7 @@ from reviewqueue.operations.api_keys import NewKey
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.operations.provisioning import ProvisioningError
 from reviewqueue.outbound import http_client
-from runs.configuration_history import REMOVED
+from runs.configuration_history import REMOVED, lock_head
 from runs.errors import StaleVersion
 from runs.models import Agent, CallLabel, Connection, EffectRule
 
@@ -33,6 +34,7 @@ MAX_CONNECTIONS = 50
 MAX_LABELS = 500
 MAX_RULES = 500
 MAX_KEYS = 100
+MAX_LISTED_KEYS = 200
 
 
 def find_agent(person: AbstractUser, slug: str) -> Agent:
@@ -58,10 +60,13 @@ def add_agent(person: AbstractUser, name: str, *, owner: str, effects: str) -> t
 
 @transaction.atomic
 def change_owner(person: AbstractUser, slug: str, *, owner: str, owner_seen: str) -> Agent:
-    """Give an agent to another owner group. Only operators can.
+    """Give an agent to another owner group, whose members get access to reconciliation. Only operators can.
 
+    Unknown outcomes and holds that are open stay with the group that they name.
     Raises ``StaleVersion`` if another operator changed the owner after ``owner_seen`` was shown.
     """
+    members = provisioning.lock_members(owner)
+    lock_head()
     refuse_unless_operator(person)
     agent = Agent.objects.select_for_update(of=("self",), no_key=True).select_related("owner").filter(slug=slug).first()
     if agent is None:
@@ -74,6 +79,7 @@ def change_owner(person: AbstractUser, slug: str, *, owner: str, owner_seen: str
     agent.owner = provisioning.find_or_add_group(owner)
     agent.save(update_fields=["owner"])
     audit_log.record(agent, actor=person_actor(person), action="owner changed", before=before)
+    provisioning.give_reconciliation(members, actor=person_actor(person))
     return agent
 
 
@@ -81,9 +87,12 @@ def change_owner(person: AbstractUser, slug: str, *, owner: str, owner_seen: str
 
 
 def keys_of(agent: Agent) -> list[ApiKey]:
-    """Return the keys of an agent: valid ones first, then the newest."""
-    found = ApiKey.objects.filter(agent=agent).order_by("-pk")[:MAX_KEYS]
-    return sorted(found, key=lambda key: key.revoked_at is not None)
+    """Return the keys of an agent: valid ones first, then expired ones, then revoked ones; of each the newest first.
+
+    The list is longer than the number of valid keys can be, so that no valid key is missing.
+    """
+    ended = Case(When(revoked_at__isnull=False, then=2), When(expires_at__lte=clock.now(), then=1), default=0)
+    return list(ApiKey.objects.filter(agent=agent).order_by(ended, "-pk")[:MAX_LISTED_KEYS])
 
 
 @transaction.atomic
@@ -91,11 +100,11 @@ def add_key(
     person: AbstractUser, slug: str, *, name: str, scopes: Sequence[str], expires_at: datetime | None
 ) -> NewKey:
     """Add a named key of an agent."""
+    lock_head()
     agent = find_agent(person, slug)
     if not name.strip():
         raise ProvisioningError("A key must have a name that says what it is for.")
-    if ApiKey.objects.filter(agent=agent, revoked_at=None).count() >= MAX_KEYS:
-        raise ProvisioningError(f"An agent has at most {MAX_KEYS} keys that are not revoked.")
+    _refuse_too_many(_valid_keys(agent))
     actor = person_actor(person)
     return provisioning.add_agent_key(slug, scopes=scopes, name=name.strip(), expires_at=expires_at, actor=actor)
 
@@ -105,14 +114,27 @@ def rotate_key(
     person: AbstractUser, slug: str, prefix: str, *, overlap: timedelta, expires_at: datetime | None
 ) -> NewKey:
     """Replace a key of an agent; both are valid during the overlap."""
+    lock_head()
     key = _find_key(person, slug, prefix)
+    valid = _valid_keys(find_agent(person, slug))
+    _refuse_too_many(valid if overlap else valid.exclude(pk=key.pk))
     return provisioning.rotate_key(key.pk, overlap=overlap, expires_at=expires_at, actor=person_actor(person))
 
 
 @transaction.atomic
 def revoke_key(person: AbstractUser, slug: str, prefix: str) -> ApiKey:
     """Revoke a key of an agent at once."""
+    lock_head()
     return provisioning.revoke_key(_find_key(person, slug, prefix).pk, actor=person_actor(person))
+
+
+def _valid_keys(agent: Agent) -> QuerySet[ApiKey]:
+    return ApiKey.objects.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()), agent=agent, revoked_at=None)
+
+
+def _refuse_too_many(valid: QuerySet[ApiKey]) -> None:
+    if valid.count() >= MAX_KEYS:
+        raise ProvisioningError(f"An agent has at most {MAX_KEYS} valid keys. Revoke one first.")
 
 
 def _find_key(person: AbstractUser, slug: str, prefix: str) -> ApiKey:
@@ -128,6 +150,7 @@ def _find_key(person: AbstractUser, slug: str, prefix: str) -> ApiKey:
 @transaction.atomic
 def set_effect_mode(person: AbstractUser, slug: str, *, effects: str) -> Agent:
     """Let an agent begin any effect, or only listed ones."""
+    lock_head()
     find_agent(person, slug)
     return provisioning.set_effect_mode(slug, effects=effects, actor=person_actor(person))
 
@@ -135,6 +158,7 @@ def set_effect_mode(person: AbstractUser, slug: str, *, effects: str) -> Agent:
 @transaction.atomic
 def add_effect_rule(person: AbstractUser, slug: str, *, pattern: str, reason: str) -> EffectRule:
     """Allow effects without an approval (no ``reason``), or require one."""
+    lock_head()
     agent = find_agent(person, slug)
     if not pattern.strip() or len(pattern) > 200:
         raise ProvisioningError("A name or pattern must have 1 to 200 characters.")
@@ -146,6 +170,7 @@ def add_effect_rule(person: AbstractUser, slug: str, *, pattern: str, reason: st
 @transaction.atomic
 def remove_effect_rule(person: AbstractUser, slug: str, *, pattern: str) -> EffectRule:
     """Remove the rule with exactly this pattern."""
+    lock_head()
     find_agent(person, slug)
     return provisioning.remove_effect_rule(pattern, agent=slug, actor=person_actor(person))
 
@@ -155,6 +180,7 @@ def add_call_label(
     person: AbstractUser, slug: str, *, name: str, sentence: str, arguments: dict[str, dict[str, str]]
 ) -> CallLabel:
     """Add the sentence by which reviewers read a call."""
+    lock_head()
     agent = find_agent(person, slug)
     if not name.strip() or len(name) > 200:
         raise ProvisioningError("The name of a call must have 1 to 200 characters.")
@@ -169,6 +195,7 @@ def add_call_label(
 @transaction.atomic
 def remove_call_label(person: AbstractUser, slug: str, *, name: str) -> None:
     """Remove a call label; the call is then shown by its name."""
+    lock_head()
     label = CallLabel.objects.filter(agent=find_agent(person, slug), name=name).select_related("agent").first()
     if label is None:
         raise ProvisioningError(f"Agent {slug} has no label for {name}.")
@@ -183,7 +210,7 @@ def add_connection(person: AbstractUser, slug: str, *, name: str, url: str, secr
     """Add a connection for facts and probes. ``secret`` names an environment variable, whose value the server sends to the
     address. So only operators can name one, and none that the server itself uses.
     """
-    agent = find_agent(person, slug)
+    find_agent(person, slug)
     if secret and not permissions.is_operator(person):
         raise ProvisioningError(
             "Only operators can name the environment variable of a secret, because its value is sent to the address."
@@ -193,14 +220,19 @@ def add_connection(person: AbstractUser, slug: str, *, name: str, url: str, secr
             f"The environment variable of a secret must begin with {VARIABLE_PREFIX}; "
             f"for another name use the command: {PROGRAM} add_connection."
         )
-    if Connection.objects.filter(agent=agent).count() >= MAX_CONNECTIONS:
-        raise ProvisioningError(f"An agent has at most {MAX_CONNECTIONS} connections.")
-    return provisioning.add_connection(name, agent=slug, url=url, secret=secret, actor=person_actor(person))
+    provisioning.check_connection(name, url=url, secret=secret)
+    with transaction.atomic():
+        lock_head()
+        if Connection.objects.filter(agent=find_agent(person, slug)).count() >= MAX_CONNECTIONS:
+            raise ProvisioningError(f"An agent has at most {MAX_CONNECTIONS} connections.")
+        stated = {"url": url, "secret": secret, "actor": person_actor(person)}
+        return provisioning.insert_connection(name, agent=slug, **stated)
 
 
 @transaction.atomic
 def remove_connection(person: AbstractUser, slug: str, *, name: str) -> None:
     """Remove a connection. Facts and probes that use it cannot be checked any more."""
+    lock_head()
     connection = _find_connection(person, slug, name)
     audit_log.record(connection, actor=person_actor(person), action=REMOVED)
     try:

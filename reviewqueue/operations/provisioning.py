@@ -1,7 +1,8 @@
 """Create agents, people, queues, policies, and what owners configure for their agents.
 
 Missing groups are created. A secret is returned once and stored nowhere. Each function is one transaction, and refuses what
-exists already with ``ProvisioningError``.
+exists already with ``ProvisioningError``. It first locks the head of the audit log, so that two changes at once do not both
+find that nothing exists; only accounts of people are locked before it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from django.db import transaction
 
 from ledger import clock
 from ledger.public_ids import new_id
+from ledger.transactions import assert_no_transaction
 from reviewqueue import second_factors
 from reviewqueue.models import ApiKey, ChatChannel, PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
@@ -30,19 +32,29 @@ from reviewqueue.operations import api_keys, audit_log, kill_switch
 from reviewqueue.operations.api_keys import SCOPES, NewKey, create_agent_key, create_personal_token
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.outbound.address_policy import AddressRefused, check_base_url
+from reviewqueue.outbound.http_client import TOTAL_SECONDS, CallDeadline, OutOfTime
 from reviewqueue.permissions import OPERATORS
-from runs.configuration_history import CHANGED, REMOVED, Subject, record_administration, record_configuration
+from runs.configuration_history import (
+    CHANGED,
+    REMOVED,
+    Subject,
+    lock_head,
+    record_administration,
+    record_configuration,
+)
 from runs.models import Agent, CallLabel, Connection, EffectRule, Policy, Queue
-from runs.policies import BUILT_IN
+from runs.policies import BUILT_IN, MAX_DEADLINE
 from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction, SecondFactor
 
 #: The actor of records in the audit log: a command on this machine.
 SYSTEM = "system:command"
 FIRST_OWNERS = "owners"
 STAFF_ROLES = {"owner", "operator"}
+RECONCILIATION_GIVEN = "reconciliation given"
 QUEUE_ROLES = {"reviewer": "reviewers", "lead": "leads", "auditor": "auditors"}
 MAX_QUORUM = 20
 MIN_EXPIRY, MAX_EXPIRY = timedelta(minutes=1), timedelta(days=3650)
+MAX_OVERLAP = timedelta(days=90)
 MAX_VARIABLE_LENGTH = 100
 MAX_KEY_NAME_LENGTH = 100
 ROLES = (*QUEUE_ROLES, "owner", "operator")
@@ -177,6 +189,8 @@ def add_agent(
     actor: str = SYSTEM,
 ) -> tuple[Agent, NewKey]:
     """Add an agent with its first key. ``effects`` is an ``EffectMode``."""
+    members = lock_members(owner)
+    lock_head()
     _check_name(name)
     if name == kill_switch.ALL_AGENTS:
         raise ProvisioningError(f"An agent cannot have the name {name}: for the kill switch it means every agent.")
@@ -187,6 +201,7 @@ def add_agent(
     agent = Agent.objects.create(slug=name, owner=find_or_add_group(owner), effect_mode=EffectMode(effects))
     audit_log.record(agent, actor=actor)
     record_configuration(agent, actor=actor)
+    give_reconciliation(members, actor=actor)
     return agent, add_agent_key(name, scopes=scopes, name="first key", actor=actor)
 
 
@@ -211,6 +226,9 @@ def add_agent_key(
 @transaction.atomic
 def rotate_key(key_pk: int, *, overlap: timedelta, expires_at: datetime | None = None, actor: str = SYSTEM) -> NewKey:
     """Replace a valid key by a new one with the same name and scopes. The old key expires after ``overlap``."""
+    if not timedelta(0) <= overlap <= MAX_OVERLAP:
+        raise ProvisioningError(f"The overlap must be at most {MAX_OVERLAP.days} days.")
+    lock_head()
     old = _lock_key(key_pk)
     now = clock.now()
     if old.revoked_at is not None or (old.expires_at is not None and old.expires_at <= now):
@@ -228,6 +246,7 @@ def rotate_key(key_pk: int, *, overlap: timedelta, expires_at: datetime | None =
 @transaction.atomic
 def revoke_key(key_pk: int, *, actor: str = SYSTEM) -> ApiKey:
     """Revoke a key at once. A long poll of the key ends with 401."""
+    lock_head()
     key = _lock_key(key_pk)
     before = audit_log.state_of(key)
     if not api_keys.revoke_key(key):
@@ -244,6 +263,7 @@ def _lock_key(key_pk: int) -> ApiKey:
 @transaction.atomic
 def set_effect_mode(agent: str, *, effects: str, actor: str = SYSTEM) -> Agent:
     """Let an agent begin only effects with an effect rule (``listed``), or ``any``. Effects under way are not affected."""
+    lock_head()
     of = _find_agent(agent)
     mode = EffectMode(effects)
     if of.effect_mode == mode:
@@ -258,7 +278,8 @@ def set_effect_mode(agent: str, *, effects: str, actor: str = SYSTEM) -> Agent:
 def add_person(
     address: str, *, role: str, queue: str = "", agent: str = "", invite: bool = False, actor: str = SYSTEM
 ) -> AddedPerson:
-    """Give a person a role, and create the person if the address is new.
+    """Give a person a role, and create the person if the address is new. A role of owners gives access to reconciliation,
+    also to a person who is in the group already.
 
     ``invite``: a new person gets a mail with a link to choose a password, instead of a password and a token.
     """
@@ -267,10 +288,13 @@ def add_person(
         validate_email(address)
     except ValidationError:
         raise ProvisioningError(f"{address} is not an e-mail address.") from None
-    group = group_of_role(role, queue=queue, agent=agent)
     people = get_user_model().objects
-    known = people.filter(username=address).first()
-    if known is not None and known.groups.filter(pk=group.pk).exists():
+    known = people.select_for_update(of=("self",), no_key=True).filter(username=address).first()
+    lock_head()
+    known = known or people.filter(username=address).first()  # added while this transaction waited
+    group = group_of_role(role, queue=queue, agent=agent)
+    has_role = known is not None and known.groups.filter(pk=group.pk).exists()
+    if known is not None and has_role and (known.is_staff or role not in STAFF_ROLES):
         raise ProvisioningError(f"{address} has this role already.")
     if invite and not settings.EMAIL_HOST:
         raise ProvisioningError("This installation sends no mail, because EMAIL_HOST is not set.")
@@ -282,7 +306,8 @@ def add_person(
         person.is_staff = True
         person.save(update_fields=["is_staff"])
     token = None if known or invite else create_personal_token(person, name="first token")
-    record_change(person, actor=actor, action="role added" if known else "added", before=before)
+    action = RECONCILIATION_GIVEN if has_role else "role added" if known else "added"
+    record_change(person, actor=actor, action=action, before=before)
     if token is not None:
         audit_log.record(token.key, actor=actor)
     if invite and known is None:
@@ -294,6 +319,24 @@ def add_person(
         token=None if token is None else token.text,
         is_invited=invite and known is None,
     )
+
+
+def lock_members(group: str) -> list[AbstractUser]:
+    """Lock and return the active members of a group who have no access to reconciliation.
+
+    Changes of an account lock it before the head of the audit log, so this does too.
+    """
+    members = get_user_model().objects.filter(groups__name=group, is_active=True, is_staff=False).order_by("pk")
+    return list(members.select_for_update(of=("self",), no_key=True))
+
+
+def give_reconciliation(people: list[AbstractUser], *, actor: str) -> None:
+    """Give access to reconciliation to people whose group owns an agent now."""
+    for person in people:
+        before = account_state(person)
+        person.is_staff = True
+        person.save(update_fields=["is_staff"])
+        record_change(person, actor=actor, action=RECONCILIATION_GIVEN, before=before)
 
 
 def account_state(person: AbstractUser) -> dict[str, Any]:
@@ -337,6 +380,7 @@ def group_of_role(role: str, *, queue: str, agent: str) -> Group:
 @transaction.atomic
 def add_queue(name: str, *, owner: str, actor: str = SYSTEM) -> Queue:
     """Add a queue, and the groups of its reviewers, leads and auditors."""
+    lock_head()
     _check_name(name)
     if Queue.objects.filter(slug=name).exists():
         raise ProvisioningError(f"Queue {name} exists already.")
@@ -361,6 +405,7 @@ def add_policy(reason: str, *, agent: str = "", actor: str = SYSTEM, **changes: 
 
     A request can name the policy's own queue and ``queues``. ``any_queue`` is not inherited from the built-in version.
     """
+    lock_head()
     draft = draft_policy(reason, agent=agent, **changes)
     if draft.last is not None and not draft.changed:
         raise ProvisioningError(
@@ -406,6 +451,7 @@ def _check_policy(policy: Policy) -> None:
         raise ProvisioningError(
             "A policy allows any queue or a list of queues, not both: --any-queue excludes --queues."
         )
+    _check_durations(policy)
     if not policy.deadline_min <= policy.deadline_default <= policy.deadline_max:
         raise ProvisioningError("The deadlines must be in order: deadline_min, deadline_default, deadline_max.")
     unknown = sorted({*policy.on_expiry_allowed, policy.on_expiry} - {*OnExpiry.values})
@@ -442,24 +488,50 @@ def _check_policy(policy: Policy) -> None:
         raise ProvisioningError("max_rounds must be from 1 to 100.")
 
 
-@transaction.atomic
+def _check_durations(policy: Policy) -> None:
+    """Refuse durations that the arithmetic of times cannot add to a time, so that no later call or sweep fails."""
+    durations = [(name, getattr(policy, name)) for name in POLICY_RULES if not name.startswith("expire_")]
+    durations += [("remind_before", timedelta(seconds=seconds)) for seconds in policy.remind_before]
+    durations += [("escalate_further", timedelta(seconds=step["seconds"])) for step in policy.escalate_further]
+    for name, length in durations:
+        limit = MAX_DEADLINE if name.startswith("deadline_") else MAX_EXPIRY
+        if isinstance(length, timedelta) and length > limit:
+            raise ProvisioningError(f"{name} must be at most {limit.days} days.")
+
+
 def add_connection(name: str, *, agent: str, url: str, secret: str = "", actor: str = SYSTEM) -> Connection:
     """Add a connection for fetching an agent's facts. ``secret`` names an environment variable; the secret is not stored.
 
     The address is checked now and again at every call.
     """
-    of = _find_agent(agent)
+    _find_agent(agent)
+    check_connection(name, url=url, secret=secret)
+    return insert_connection(name, agent=agent, url=url, secret=secret, actor=actor)
+
+
+def check_connection(name: str, *, url: str, secret: str) -> None:
+    """Check what ``insert_connection`` stores. The host is resolved, which takes seconds: not in a transaction."""
+    assert_no_transaction()
     _check_name(name)
-    try:
-        check_base_url(url)
-    except AddressRefused as refused:
-        raise ProvisioningError(
-            f"A connection's URL must be http(s)://host[:port][/path]; this one {refused}."
-        ) from None
     if secret and not _VARIABLE.fullmatch(secret):
         raise ProvisioningError(
             "--secret must be the name of an environment variable, in capitals: --secret ERP_TOKEN."
         )
+    try:
+        CallDeadline(TOTAL_SECONDS).within(lambda: check_base_url(url))
+    except AddressRefused as refused:
+        raise ProvisioningError(
+            f"A connection's URL must be http(s)://host[:port][/path]; this one {refused}."
+        ) from None
+    except OutOfTime:
+        raise ProvisioningError("The host of the connection's URL was not resolved in time.") from None
+
+
+@transaction.atomic
+def insert_connection(name: str, *, agent: str, url: str, secret: str, actor: str) -> Connection:
+    """Store a connection that was checked by ``check_connection``."""
+    lock_head()
+    of = _find_agent(agent)
     if Connection.objects.filter(agent=of, name=name).exists():
         raise ProvisioningError(f"Agent {agent} has a connection {name} already.")
     connection = Connection.objects.create(agent=of, name=name, base_url=url.rstrip("/"), secret=secret)
@@ -470,6 +542,7 @@ def add_connection(name: str, *, agent: str, url: str, secret: str = "", actor: 
 @transaction.atomic
 def add_effect_rule(pattern: str, *, agent: str, reason: str = "", actor: str = SYSTEM) -> EffectRule:
     """Require an approval for ``reason`` for effects whose name matches ``pattern``; without a reason allow them freely."""
+    lock_head()
     of = _find_agent(agent)
     if EffectRule.objects.filter(agent=of, name_pattern=pattern).exists():
         raise ProvisioningError(f"Agent {agent} has a rule for {pattern} already.")
@@ -484,6 +557,7 @@ def add_effect_rule(pattern: str, *, agent: str, reason: str = "", actor: str = 
 @transaction.atomic
 def remove_effect_rule(pattern: str, *, agent: str, actor: str = SYSTEM) -> EffectRule:
     """Remove the rule with exactly this pattern. Effects under way are not affected."""
+    lock_head()
     rule = EffectRule.objects.filter(agent=_find_agent(agent), name_pattern=pattern).select_related("agent").first()
     if rule is None:
         raise ProvisioningError(f"Agent {agent} has no rule for {pattern}.")
@@ -497,6 +571,7 @@ def add_call_label(
     name: str, *, agent: str, sentence: str, arguments: dict[str, dict[str, str]], actor: str = SYSTEM
 ) -> CallLabel:
     """Add a readable sentence for an agent's call, and a label and unit for its arguments."""
+    lock_head()
     of = _find_agent(agent)
     if CallLabel.objects.filter(agent=of, name=name).exists():
         raise ProvisioningError(f"Agent {agent} has a label for {name} already.")
@@ -538,6 +613,7 @@ def _find_queue(name: str) -> Queue:
 @transaction.atomic
 def add_chat_channel(queue: str, *, variable: str, min_risk: str, actor: str = SYSTEM) -> ChatChannel:
     """Notify a chat channel about a queue. Its Apprise URL is in the environment variable ``variable`` of the workers."""
+    lock_head()
     if not _VARIABLE.fullmatch(variable) or len(variable) > MAX_VARIABLE_LENGTH:
         raise ProvisioningError(f"{variable} is not the name of an environment variable, such as CHAT_ENGINEERING.")
     of = _find_queue(queue)
@@ -553,6 +629,7 @@ def add_chat_channel(queue: str, *, variable: str, min_risk: str, actor: str = S
 @transaction.atomic
 def remove_chat_channel(queue: str, *, variable: str, actor: str = SYSTEM) -> ChatChannel:
     """Stop notifying a chat channel. Messages that are due are not sent."""
+    lock_head()
     channel = ChatChannel.objects.filter(queue=_find_queue(queue), variable=variable, removed_at=None).first()
     if channel is None:
         raise ProvisioningError(f"Queue {queue} has no chat channel {variable}.")

@@ -2,7 +2,8 @@
 
 Operators change every queue and policy. Owners change their queues, and the policies of their agents. Such a policy can
 name only their own queues and those that the policy before it allows, and is not looser than the general policy of its
-reason (quorum, self-review, approval by default). Who reviews in a queue is changed on the page of people.
+reason (``runs.policies.looser_rules``: quorum, second factor, risk, self-review, approval by default). Who reviews in a
+queue is changed on the page of people.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from reviewqueue.operations.provisioning import DraftPolicy, PolicyRules, Provis
 from runs.configuration_history import CHANGED, lock_head
 from runs.errors import StaleVersion
 from runs.models import Agent, Interrupt, Policy, Queue
-from runs.policies import allowed_queues
+from runs.policies import allowed_queues, looser_rules
 from runs.states import InterruptStatus
 
 
@@ -196,24 +197,12 @@ def _refuse_beyond_owner(person: AbstractUser, draft: DraftPolicy) -> None:
             else "Only an operator can allow any queue."
         )
     general = Policy.objects.filter(reason=draft.policy.reason, agent=None).order_by("-version").first()
-    looser = [] if general is None else _looser_rules(draft.policy, general)
+    looser = [] if general is None else looser_rules(draft.policy, general)
     if looser:
         raise ProvisioningError(
             f"The general policy of {draft.policy.reason} is stricter in: {', '.join(looser)}. "
             "Only an operator can be looser."
         )
-
-
-def _looser_rules(policy: Policy, general: Policy) -> list[str]:
-    return [
-        name
-        for name, is_looser in (
-            ("quorum", policy.quorum < general.quorum),
-            ("self_review", policy.self_review and not general.self_review),
-            ("default_may_approve", policy.default_may_approve and not general.default_may_approve),
-        )
-        if is_looser
-    ]
 
 
 def _open_requests(draft: DraftPolicy) -> list[OpenRequests]:

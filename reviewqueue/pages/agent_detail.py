@@ -306,7 +306,9 @@ def _test_webhook(request: PageRequest, found: Agent, form: dict[str, str]) -> s
 def _change_owner(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     owner = form.get("owner", "").strip()
     administration.change_owner(request.user, found.slug, owner=owner, owner_seen=form.get("owner_seen", ""))
-    return f"{owner} owns {found.slug} now."
+    return (
+        f"{owner} owns {found.slug} now. Unknown outcomes and holds that are open stay with the group that they name."
+    )
 
 
 CHANGES: dict[tuple[str, str], Callable[[PageRequest, Agent, dict[str, str]], Any]] = {

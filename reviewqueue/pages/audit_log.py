@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
-from django.http import HttpResponse, QueryDict
+from django.http import FileResponse, HttpResponse, QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from ledger.errors import NotFound
-from ledger.exact_json import dumps
 from reviewqueue import permissions
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
@@ -22,6 +23,7 @@ from runs.models import ConfigurationRecord
 
 NAMES = ("kind", "agent", "queue", "actor", "since", "until")
 MAX_LENGTH = 150
+IN_MEMORY = 1024 * 1024  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,17 +80,16 @@ def audit_page(request: PageRequest) -> HttpResponse:
 
 @require_safe
 @not_found_if_invisible
-def audit_csv(request: PageRequest) -> HttpResponse:
+def audit_csv(request: PageRequest) -> FileResponse:
     """Send the listed changes as CSV."""
-    return _file(audit_log.csv_text(_records_asked(request)), kind="text/csv; charset=utf-8", name="audit.csv")
+    return _file(audit_log.csv_lines(_records_asked(request)), kind="text/csv; charset=utf-8", name="audit.csv")
 
 
 @require_safe
 @not_found_if_invisible
-def audit_json(request: PageRequest) -> HttpResponse:
+def audit_json(request: PageRequest) -> FileResponse:
     """Send the listed changes as a JSON list."""
-    rows = list(audit_log.exported(_records_asked(request)))
-    return _file(dumps(rows), kind="application/json", name="audit.json")
+    return _file(audit_log.json_parts(_records_asked(request)), kind="application/json", name="audit.json")
 
 
 def _records_asked(request: PageRequest) -> Any:
@@ -96,8 +97,13 @@ def _records_asked(request: PageRequest) -> Any:
     return audit_log.filter_records(audit_log.visible_records(request.user), read_asked(request.GET).filters)
 
 
-def _file(content: str, *, kind: str, name: str) -> HttpResponse:
-    return HttpResponse(content, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+def _file(parts: Iterable[str], *, kind: str, name: str) -> FileResponse:
+    """Send a file that is written to the disk first, so that it needs neither memory nor the database while it is sent."""
+    content = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  the response closes it
+    for part in parts:
+        content.write(part.encode())
+    content.seek(0)
+    return FileResponse(content, as_attachment=True, filename=name, content_type=kind)
 
 
 def _refuse_others(request: PageRequest) -> None:

@@ -110,7 +110,7 @@ def resolve(request: PageRequest, effect_id: str) -> HttpResponse:
 def lift(request: PageRequest, run_id: str) -> HttpResponse:
     """Lift one hold of a run, which the form names by its kind and subject."""
     person = _reconciler(request)
-    kind, subject = request.POST.get("kind", ""), request.POST.get("subject", "").replace("\0", "")
+    kind, subject = (request.POST.get(name, "").replace("\0", "") for name in ("kind", "subject"))
     hold = open_holds(person).filter(run__public_id=run_id, kind=kind[:40], subject=subject).first()
     if hold is None:
         raise NotFound

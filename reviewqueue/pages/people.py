@@ -56,7 +56,7 @@ def add_person(request: PageRequest) -> HttpResponse:
     if role not in ROLES or len(address) > 150 or "\0" in address:
         messages.error(request, "Enter an e-mail address and choose a role. Nothing was changed.")
         return redirect_page(request, reverse("people"))
-    of: dict[str, Any] = {"queue": request.POST.get("queue", ""), "agent": request.POST.get("agent", "")}
+    of: dict[str, Any] = {name: request.POST.get(name, "").replace("\0", "") for name in ("queue", "agent")}
     if role in ("owner", "operator"):
         of["queue"] = ""
     if role != "owner":

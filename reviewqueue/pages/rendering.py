@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.models import AbstractUser
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
@@ -15,6 +15,8 @@ from django_htmx.middleware import HtmxDetails
 from ledger import clock
 from ledger.errors import NotFound
 from reviewqueue.queries import inbox
+
+R = TypeVar("R", bound=HttpResponseBase)
 
 
 class PageRequest(HttpRequest):
@@ -24,11 +26,11 @@ class PageRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-def not_found_if_invisible(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def not_found_if_invisible(view: Callable[..., R]) -> Callable[..., R]:
     """Answer 404 for a missing row and for a row that the reader cannot see: the two look the same."""
 
     @wraps(view)
-    def answer(request: PageRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def answer(request: PageRequest, *args: Any, **kwargs: Any) -> R:
         try:
             return view(request, *args, **kwargs)
         except NotFound as refusal:

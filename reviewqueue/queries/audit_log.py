@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,6 +21,7 @@ from runs.models import ConfigurationRecord
 
 PAGE_SIZE = 50
 MAX_EXPORTED = 10_000
+READ_AT_ONCE = 50
 COLUMNS = ("id", "at", "actor", "kind", "name", "action", "agent", "queue", "before", "after")
 
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -124,9 +124,9 @@ def changed_members(record: ConfigurationRecord) -> list[ChangedMember]:
     ]
 
 
-def exported(records: QuerySet[ConfigurationRecord]) -> Iterable[dict[str, Any]]:
-    """Return up to ``MAX_EXPORTED`` records, newest first, as members of the JSON and CSV export."""
-    for record in records[:MAX_EXPORTED]:
+def exported(records: QuerySet[ConfigurationRecord]) -> Iterator[dict[str, Any]]:
+    """Yield up to ``MAX_EXPORTED`` records, newest first, as members of the JSON and CSV export."""
+    for record in _newest(records):
         before, after = states(record)
         yield {
             "id": record_id(record),
@@ -142,12 +142,35 @@ def exported(records: QuerySet[ConfigurationRecord]) -> Iterable[dict[str, Any]]
         }
 
 
-def csv_text(records: QuerySet[ConfigurationRecord]) -> str:
-    """Return the records as CSV (RFC 4180); the two states are JSON texts."""
-    written = io.StringIO()
-    lines = csv.writer(written)
-    lines.writerow(COLUMNS)
+def _newest(records: QuerySet[ConfigurationRecord]) -> Iterator[ConfigurationRecord]:
+    """Read few records at a time: a state can be large, and PgBouncer permits no cursor of the server."""
+    left, page = MAX_EXPORTED, list(records[: min(READ_AT_ONCE, MAX_EXPORTED)])
+    while page:
+        yield from page
+        left -= len(page)
+        page = list(records.filter(seq__lt=page[-1].seq)[: min(READ_AT_ONCE, left)])
+
+
+def csv_lines(records: QuerySet[ConfigurationRecord]) -> Iterator[str]:
+    """Yield the records as lines of CSV (RFC 4180); the two states are JSON texts."""
+    lines = csv.writer(_Line())
+    yield lines.writerow(COLUMNS)
     for row in exported(records):
         cells = [dumps(row[name]) if name in ("before", "after") else str(row[name] or "") for name in COLUMNS]
-        lines.writerow(map(inert_cell, cells))
-    return written.getvalue()
+        yield lines.writerow(map(inert_cell, cells))
+
+
+class _Line:
+    """A file whose ``write`` returns the text, so that ``writerow`` returns the line."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def json_parts(records: QuerySet[ConfigurationRecord]) -> Iterator[str]:
+    """Yield the records as parts of a JSON list."""
+    separator = "["
+    for row in exported(records):
+        yield separator + dumps(row)
+        separator = ","
+    yield "[]" if separator == "[" else "]"

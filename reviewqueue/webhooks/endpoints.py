@@ -22,7 +22,7 @@ from reviewqueue.webhooks import signing
 from reviewqueue.webhooks.deliveries import void_deliveries
 from reviewqueue.webhooks.event_types import TYPES
 from reviewqueue.webhooks.models import WebhookEndpoint, WebhookSecret
-from runs.configuration_history import CREATED, REMOVED, Subject, record_administration
+from runs.configuration_history import CREATED, REMOVED, Subject, lock_head, record_administration
 from runs.errors import RateLimited
 from runs.models import Agent
 
@@ -75,7 +75,9 @@ def register_endpoint(*, agent: Agent, request: EndpointRequest, actor: str = ""
 
 @use_case
 def _insert(*, agent: Agent, request: EndpointRequest, actor: str) -> RegisteredEndpoint:
-    # One registration at a time per agent: two at once could both take the last place.
+    # One registration at a time per agent: two at once could both take the last place. A change of its owner locks the
+    # head of the audit log first, too.
+    lock_head()
     Agent.objects.select_for_update(of=("self",), no_key=True).get(pk=agent.pk)
     known = _known(agent, request)
     if known is not None:

@@ -38,6 +38,9 @@ def test_a_key_is_made_rotated_and_revoked(owner):
     rotated = owner.post(f"agents/payer/keys/{prefix}/rotate", {"overlap": "PT1H"})
     assert api_keys.verify_key(rotated["key"]) is not None
     assert api_keys.verify_key(made["key"]) is not None, "the overlap"
+    for overlap in ("P91D", "P99999999D"):
+        refused = owner.post(f"agents/payer/keys/{prefix}/rotate", {"overlap": overlap})
+        assert (refused.status, refused["detail"]) == (422, "The overlap must be at most 90 days.")
     revoked = owner.post(f"agents/payer/keys/{prefix}/revoke", {})
     assert revoked["revoked_at"] is not None
     assert api_keys.verify_key(made["key"]) is None

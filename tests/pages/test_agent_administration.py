@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import socket
+import time
 from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
 from ledger.errors import NotFound
-from reviewqueue.models import ApiKey
+from reviewqueue.models import ApiKey, PersonChange
 from reviewqueue.operations import administration, api_keys, provisioning
 from reviewqueue.webhooks.models import WebhookEndpoint
 from runs.errors import StaleVersion
@@ -116,6 +120,48 @@ def test_the_person_of_a_posted_field_is_ignored(client, owner):
     assert (key.agent.slug, key.person, key.prefix == "aaa") == ("payer", None, False)
 
 
+def many_ended_keys(agent: Agent, *, revoked: int, expired: int) -> None:
+    past = clock.now() - timedelta(days=1)
+    ended = [{"revoked_at": past}] * revoked + [{"expires_at": past}] * expired
+    ApiKey.objects.bulk_create(
+        ApiKey(agent=agent, prefix=f"ended{number:07}", secret_hash="0" * 64, scopes=["run"], **how)
+        for number, how in enumerate(ended)
+    )
+
+
+@pytest.mark.parametrize("ended", [{"revoked": 250, "expired": 0}, {"revoked": 0, "expired": 250}])
+def test_no_valid_key_is_missing_behind_newer_ended_keys(client, owner, ended):
+    agent = Agent.objects.get(slug="payer")
+    valid = ApiKey.objects.get(agent=agent)
+    many_ended_keys(agent, **ended)
+    listed = administration.keys_of(agent)
+    assert (listed[0], len(listed)) == (valid, administration.MAX_LISTED_KEYS)
+    assert administration.MAX_LISTED_KEYS > administration.MAX_KEYS
+    assert f"rq_{valid.prefix}" in client.get("/agents/payer").content.decode()
+
+
+def test_expired_revoked_and_valid_keys_are_listed_in_this_order(owner):
+    agent = Agent.objects.get(slug="payer")
+    many_ended_keys(agent, revoked=1, expired=1)
+    newer = provisioning.add_agent_key("payer", scopes=["run"]).key
+    listed = [key.prefix for key in administration.keys_of(agent)]
+    assert (listed[0], listed[2:]) == (newer.prefix, ["ended0000001", "ended0000000"])
+
+
+def test_valid_keys_are_limited_also_by_a_rotation(client, owner, monkeypatch):
+    monkeypatch.setattr(administration, "MAX_KEYS", 2)
+    agent = Agent.objects.get(slug="payer")
+    first = ApiKey.objects.get(agent=agent)
+    many_ended_keys(agent, revoked=3, expired=3)
+    shown_secret(post(client, "keys/rotate", key=first.prefix, overlap="day"))
+    for change, form in (
+        ("keys/add", {"name": "x", "scope": ["run"]}),
+        ("keys/rotate", {"key": first.prefix, "overlap": "day"}),
+    ):
+        assert "An agent has at most 2 valid keys. Revoke one first." in post(client, change, **form)
+    shown_secret(post(client, "keys/rotate", key=first.prefix, overlap="0"))
+
+
 # --- agents of others -------------------------------------------------------------------------------------------------
 
 CHANGES = [
@@ -212,6 +258,78 @@ def test_a_wrong_agent_is_explained_and_not_added(owner, operator, form):
     assert Agent.objects.count() == 2
 
 
+def test_members_of_a_new_owner_group_get_reconciliation(operator, owner):
+    new, gone = builders.a_person("new@example.org", "crew"), builders.a_person("gone@example.org", "crew")
+    User.objects.filter(pk=gone.pk).update(is_active=False)
+    client = Client()
+    client.force_login(new)
+    assert client.get("/outcomes").status_code == 404
+    page = post(operator, "owner/change", owner="crew", owner_seen="finance")
+    assert "Unknown outcomes and holds that are open stay with the group that they name." in page
+    assert client.get("/outcomes").status_code == 200
+    change = PersonChange.objects.get(person=new)
+    assert (change.action, change.actor) == ("reconciliation given", "person:ops@example.org")
+    record = ConfigurationRecord.objects.get(kind="person", name="new@example.org")
+    assert (record.before["reconciliation"], record.content["reconciliation"]) == (False, True)
+    assert not PersonChange.objects.filter(person=gone).exists()
+
+
+def test_members_of_the_owner_group_of_a_new_agent_get_reconciliation(operator):
+    new = builders.a_person("new@example.org", "crew")
+    operator.post("/agents/add", {"name": "new", "owner": "crew", "effects": "listed"})
+    new.refresh_from_db()
+    assert new.is_staff
+    operator.post("/agents/add", {"name": "another", "owner": "crew", "effects": "listed"})
+    assert PersonChange.objects.filter(person=new).count() == 1
+
+
+def a_label(person: User) -> object:
+    return administration.add_call_label(person, "payer", name="pay", sentence="Pay", arguments={})
+
+
+CHANGES_THAT_CHECK_FIRST = {
+    "add_agent": lambda it: administration.add_agent(it, "new", owner="crew", effects="any"),
+    "change_owner": lambda it: administration.change_owner(it, "payer", owner="crew", owner_seen="finance"),
+    "add_key": lambda it: administration.add_key(it, "payer", name="x", scopes=["run"], expires_at=None),
+    "set_effect_mode": lambda it: administration.set_effect_mode(it, "payer", effects="any"),
+    "add_effect_rule": lambda it: administration.add_effect_rule(it, "payer", pattern="pay", reason=""),
+    "remove_effect_rule": lambda it: administration.remove_effect_rule(it, "payer", pattern="known"),
+    "add_call_label": a_label,
+    "remove_call_label": lambda it: administration.remove_call_label(it, "payer", name="known"),
+    "remove_connection": lambda it: administration.remove_connection(it, "payer", name="known"),
+    "add_queue": lambda _: provisioning.add_queue("new", owner="crew"),
+    "add_policy": lambda _: provisioning.add_policy("payment", queue="engineering"),
+    "add_chat_channel": lambda _: provisioning.add_chat_channel("engineering", variable="CHAT", min_risk="low"),
+    "insert_connection": lambda _: provisioning.insert_connection(
+        "new", agent="payer", url="https://example.org", secret="", actor="system:test"
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES_THAT_CHECK_FIRST)
+def test_the_head_of_the_log_is_locked_before_a_change_reads_what_exists(owner, change):
+    """Two clicks at once would otherwise both find that nothing exists, and exceed limits or fail."""
+    builders.a_queue()
+    provisioning.add_effect_rule("known", agent="payer")
+    provisioning.add_call_label("known", agent="payer", sentence="Known", arguments={})
+    builders.a_connection("known", Agent.objects.get(slug="payer"))
+    person = builders.a_person("ops@example.org", "operators")
+    with CaptureQueriesContext(connection) as asked:
+        CHANGES_THAT_CHECK_FIRST[change](person)
+    first = next(it["sql"] for it in asked if '"runs_' in it["sql"] or '"reviewqueue_' in it["sql"])
+    assert "runs_configurationhead" in first
+
+
+@pytest.mark.parametrize("change", ["rotate_key", "revoke_key"])
+def test_the_head_of_the_log_is_locked_before_a_key(owner, change):
+    prefix = ApiKey.objects.get(agent__slug="payer").prefix
+    more = {"overlap": timedelta(days=1), "expires_at": None} if change == "rotate_key" else {}
+    with CaptureQueriesContext(connection) as asked:
+        getattr(administration, change)(owner, "payer", prefix, **more)
+    first = next(it["sql"] for it in asked if '"runs_' in it["sql"] or '"reviewqueue_' in it["sql"])
+    assert "runs_configurationhead" in first
+
+
 def test_a_second_operator_with_a_stale_page_changes_no_owner(owner):
     person = builders.a_person("ops@example.org", "operators")
     administration.change_owner(person, "payer", owner="crew", owner_seen="finance")
@@ -253,6 +371,32 @@ def test_an_owner_cannot_send_a_secret_of_the_server_to_her_own_address(client, 
     assert "Only operators" in post(client, "connections/add", **form)
     assert "must begin with CONNECTION_" in post(operator, "connections/add", **form)
     assert not Connection.objects.exists()
+
+
+def test_a_host_that_is_not_resolved_in_time_is_refused(client, owner, monkeypatch):
+    monkeypatch.setattr(provisioning, "TOTAL_SECONDS", 0.05)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(0.5))
+    page = post(client, "connections/add", name="erp", url="https://slow.example.org/")
+    assert "was not resolved in time. Nothing was changed." in page
+    assert not Connection.objects.exists()
+
+
+def test_no_host_is_resolved_inside_a_transaction(owner):
+    """On SQLite no other transaction could write until the name server answers."""
+    for add in (
+        lambda: provisioning.add_connection("erp", agent="payer", url="https://example.org/"),
+        lambda: administration.add_connection(owner, "payer", name="erp", url="https://example.org/", secret=""),
+    ):
+        with transaction.atomic(), pytest.raises(RuntimeError, match="inside a transaction"):
+            add()
+
+
+def test_a_connection_beyond_the_limit_is_refused(client, owner, settings, monkeypatch):
+    settings.OUTBOUND_ALLOW = ["127.0.0.0/8"]
+    monkeypatch.setattr(administration, "MAX_CONNECTIONS", 1)
+    for name, said in (("one", "is added"), ("two", "at most 1 connections")):
+        assert said in post(client, "connections/add", name=name, url="http://127.0.0.1:1025/")
+    assert Connection.objects.get().name == "one"
 
 
 def test_a_connection_is_added_tested_and_removed(client, owner, operator, receiver, settings, monkeypatch):

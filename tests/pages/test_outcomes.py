@@ -113,6 +113,17 @@ def test_a_wrong_form_lifts_no_hold(wrong, status):
     assert Hold.objects.filter(lifted_at=None).count() == 1
 
 
+@pytest.mark.parametrize("name", ["kind", "subject"])
+def test_nul_characters_in_the_name_of_a_hold_are_dropped(name):
+    """PostgreSQL cannot compare a text with them."""
+    hold = a_run_held_for_a_fact()
+    form = {"kind": hold.kind, "subject": hold.subject, "resolution": "waive", "reason": "I know it."}
+    client = signed_in(staff("own@example.org", "agent-owners"))
+    got = client.post(f"/outcomes/holds/{hold.run.public_id}", form | {name: f"\0{form[name]}\0"})
+    assert got.status_code == 302
+    assert not Hold.objects.filter(lifted_at=None).exists()
+
+
 def test_a_hold_of_others_is_not_found():
     hold = a_run_held_for_a_fact()
     form = {"kind": hold.kind, "subject": hold.subject, "resolution": "waive", "reason": "I know it."}

@@ -312,3 +312,27 @@ def test_without_settings_the_form_suggests_the_zone_of_the_browser(client):
     client.cookies["zone"] = "Asia/Tokyo"
     page = client.get("/notifications").content.decode()
     assert '<option value="Asia/Tokyo" selected>' in page
+
+
+def test_nul_characters_in_the_name_of_a_queue_are_dropped(client, operator):
+    """PostgreSQL cannot compare a text with them."""
+    ana = builders.a_person("ana@example.org")
+    client.post("/people/add", {"email": ana.username, "role": "reviewer", "queue": "engineering\0"})
+    assert ana.groups.get().name == "engineering-reviewers"
+
+
+def test_a_member_of_an_owner_group_without_reconciliation_gets_it_with_the_role(client, operator):
+    """The group came from elsewhere, such as Django's admin site."""
+    builders.an_agent("payer", "finance")
+    ana = builders.a_person("ana@example.org", "finance")
+    form = {"email": ana.username, "role": "owner", "agent": "payer"}
+    assert "has the role owner now" in client.post("/people/add", form, follow=True).content.decode()
+    ana.refresh_from_db()
+    assert ana.is_staff
+    change = PersonChange.objects.get(person=ana)
+    assert (change.action, change.before["reconciliation"], change.after["reconciliation"]) == (
+        "reconciliation given",
+        False,
+        True,
+    )
+    assert "has this role already" in client.post("/people/add", form, follow=True).content.decode()

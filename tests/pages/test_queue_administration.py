@@ -151,6 +151,14 @@ def test_of_two_versions_of_the_same_base_the_second_is_refused(client, operator
         ({"on_expiry": "escalate"}, "needs the next queue"),
         ({"escalate_further": "board"}, "is not a duration"),
         ({"deadline_min": "P9D"}, "must be in order"),
+        ({"deadline_max": "P36526D"}, "deadline_max must be at most 36525 days"),
+        ({"permit_ttl": "P3000000D"}, "permit_ttl must be at most 3650 days"),
+        ({"freshness": "P3651D"}, "freshness must be at most 3650 days"),
+        ({"claim_time": "P3651D"}, "claim_time must be at most 3650 days"),
+        ({"escalate_wait": "P3651D"}, "escalate_wait must be at most 3650 days"),
+        ({"remind_before": "PT1H P3651D"}, "remind_before must be at most 3650 days"),
+        ({"escalate_further": "engineering=P3651D"}, "escalate_further must be at most 3650 days"),
+        ({"expire_paused": "P3651D"}, "expire_paused must be from 1 minute to 3650 days"),
         ({"on_expiry_allowed": "explode"}, "on_expiry must be one of"),
         ({}, "has exactly these rules already"),
     ],
@@ -201,13 +209,25 @@ def test_an_owner_chooses_no_reviewers_from_queues_of_others(owner, change, said
     assert not Policy.objects.filter(agent__slug="payer").exists()
 
 
-@pytest.mark.parametrize("change", [{"quorum": "1"}, {"self_review": "1"}, {"default_may_approve": "1"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"quorum": "1"},
+        {"second_factor": "high_risk"},
+        {"second_factor": "never"},
+        {"risk_floor": "low"},
+        {"self_review": "1"},
+        {"default_may_approve": "1"},
+    ],
+)
 def test_an_owner_is_not_looser_than_the_general_policy(owner, operator, change):
-    provisioning.add_policy("payment", queue="invoices", quorum=2)
-    form = form_of(owner, "payment", agent="payer", **{"queue": "invoices", "quorum": "2", **change})
-    page = owner.post("/policies/edit", {**form, "act": "save"}).content.decode()
-    assert "Only an operator can be looser." in page
+    provisioning.add_policy("payment", queue="invoices", quorum=2, second_factor="always", risk_floor="medium")
+    form = form_of(owner, "payment", agent="payer", quorum="3", permit_ttl="PT1H")
+    page = owner.post("/policies/edit", {**form, **change, "act": "save"}).content.decode()
+    assert f"is stricter in: {next(iter(change))}. Only an operator can be looser." in page
     assert not Policy.objects.filter(agent__slug="payer").exists()
+    owner.post("/policies/edit", {**form, "risk_floor": "high", "act": "save"})
+    assert Policy.objects.get(agent__slug="payer").second_factor == "always"
 
 
 def test_an_owner_who_lost_the_role_is_refused_by_the_change_itself(owner):

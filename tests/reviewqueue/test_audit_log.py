@@ -10,8 +10,9 @@ import re
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from reviewqueue.models import ApiKey
 from reviewqueue.operations import kill_switch, people, provisioning
@@ -27,6 +28,13 @@ pytestmark = pytest.mark.django_db
 
 def last(kind: str) -> ConfigurationRecord:
     return ConfigurationRecord.objects.filter(kind=kind).latest("seq")
+
+
+def downloaded(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200
+    assert response["Content-Disposition"].startswith("attachment; filename=")
+    return response.getvalue().decode()
 
 
 def changes_of_everything() -> None:
@@ -202,8 +210,8 @@ def test_owners_read_the_changes_of_their_agents_and_queues_only(client, readers
     assert "invoices" in page
     for hidden in ("secret-agent", "ana@example.org"):
         assert hidden not in page
-        assert hidden not in client.get("/audit.csv").content.decode()
-        assert hidden not in client.get("/audit.json").content.decode()
+        assert hidden not in downloaded(client, "/audit.csv")
+        assert hidden not in downloaded(client, "/audit.json")
     token = Caller(create_personal_token(readers["owner"]).text)
     assert "secret-agent" not in json.dumps(token.get("audit-log").body)
     client.force_login(readers["operator"])
@@ -212,13 +220,13 @@ def test_owners_read_the_changes_of_their_agents_and_queues_only(client, readers
 
 def test_filters_narrow_the_page_and_the_exports(client, readers):
     client.force_login(readers["operator"])
-    rows = client.get("/audit.json?kind=queue").json()
+    rows = json.loads(downloaded(client, "/audit.json?kind=queue"))
     assert [(row["name"], row["kind"]) for row in rows] == [("invoices", "queue")]
-    lines = list(csv.DictReader(io.StringIO(client.get("/audit.csv?agent=payer").content.decode())))
+    lines = list(csv.DictReader(io.StringIO(downloaded(client, "/audit.csv?agent=payer"))))
     assert {line["agent"] for line in lines} == {"payer"}
-    assert client.get("/audit.json?actor=nobody@").json() == []
-    assert client.get("/audit.json?until=2020-01-01").json() == []
-    assert client.get("/audit.json?since=2020-01-01&queue=invoices").json() != []
+    assert json.loads(downloaded(client, "/audit.json?actor=nobody@")) == []
+    assert json.loads(downloaded(client, "/audit.json?until=2020-01-01")) == []
+    assert json.loads(downloaded(client, "/audit.json?since=2020-01-01&queue=invoices")) != []
     assert "No change matches" in client.get("/audit?actor=nobody@").content.decode()
     page = client.get("/audit?kind=x&since=yesterday").content.decode()
     assert "The filter kind is not valid and is ignored." in page
@@ -250,4 +258,21 @@ def test_the_api_lists_pages_and_refuses_wrong_filters(readers):
 def test_a_cell_of_the_csv_is_never_a_formula(client, readers):
     provisioning.add_call_label("=cmd()", agent="payer", sentence="x", arguments={})
     client.force_login(readers["operator"])
-    assert "'=cmd()" in client.get("/audit.csv").content.decode()
+    assert "'=cmd()" in downloaded(client, "/audit.csv")
+
+
+@pytest.mark.parametrize("most", [3, 4, 7])
+def test_an_export_reads_few_records_at_a_time(client, readers, monkeypatch, most):
+    """10,000 records with large states would otherwise be in memory at once."""
+    monkeypatch.setattr("reviewqueue.queries.audit_log.READ_AT_ONCE", 3)
+    monkeypatch.setattr("reviewqueue.queries.audit_log.MAX_EXPORTED", most)
+    client.force_login(readers["operator"])
+    newest = list(ConfigurationRecord.objects.order_by("-seq")[:most])
+    assert len(newest) == most
+    with CaptureQueriesContext(connection) as asked:
+        rows = json.loads(downloaded(client, "/audit.json"))
+    assert [row["id"] for row in rows] == [record.digest.partition(":")[2] for record in newest]
+    pages = [it["sql"] for it in asked if "LIMIT" in it["sql"] and '"runs_configurationrecord"."seq" DESC' in it["sql"]]
+    assert len(pages) == -(-most // 3)
+    lines = list(csv.DictReader(io.StringIO(downloaded(client, "/audit.csv"))))
+    assert [line["id"] for line in lines] == [row["id"] for row in rows]

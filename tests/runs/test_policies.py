@@ -116,13 +116,21 @@ def test_a_child_whose_two_policies_ask_different_people_needs_one_of_its_own():
         ({"any_queue": True}, False),
         ({"queues": ["support"]}, False),
         ({"quorum": 1}, False),
+        ({"second_factor": "never"}, False),
+        ({"second_factor": "always", "risk_floor": "high"}, True),
+        ({"risk_floor": "low"}, False),
         ({"self_review": True}, False),
         ({"default_may_approve": True}, False),
         ({"escalate_further": [{"queue": "support", "seconds": 60}]}, False),
     ],
 )
 def test_a_policy_is_as_strict_where_no_other_people_can_approve(looser, is_strict):
-    common = {"queue": builders.a_queue("purchasing"), "quorum": 2}
+    common = {
+        "queue": builders.a_queue("purchasing"),
+        "quorum": 2,
+        "second_factor": "high_risk",
+        "risk_floor": "medium",
+    }
     other = builders.a_policy(**common)
     assert is_as_strict(builders.a_policy(**common | looser), other) is is_strict
 
