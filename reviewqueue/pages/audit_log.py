@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
-from django.http import FileResponse, HttpResponse, QueryDict
+from django.http import FileResponse, HttpResponse, HttpResponseBase, QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
@@ -80,14 +80,14 @@ def audit_page(request: PageRequest) -> HttpResponse:
 
 @require_safe
 @not_found_if_invisible
-def audit_csv(request: PageRequest) -> FileResponse:
+def audit_csv(request: PageRequest) -> HttpResponseBase:
     """Send the listed changes as CSV."""
     return _file(audit_log.csv_lines(_records_asked(request)), kind="text/csv; charset=utf-8", name="audit.csv")
 
 
 @require_safe
 @not_found_if_invisible
-def audit_json(request: PageRequest) -> FileResponse:
+def audit_json(request: PageRequest) -> HttpResponseBase:
     """Send the listed changes as a JSON list."""
     return _file(audit_log.json_parts(_records_asked(request)), kind="application/json", name="audit.json")
 
@@ -97,13 +97,18 @@ def _records_asked(request: PageRequest) -> Any:
     return audit_log.filter_records(audit_log.visible_records(request.user), read_asked(request.GET).filters)
 
 
-def _file(parts: Iterable[str], *, kind: str, name: str) -> FileResponse:
-    """Send a file that is written to the disk first, so that it needs neither memory nor the database while it is sent."""
+def _file(parts: Iterable[str], *, kind: str, name: str) -> HttpResponseBase:
+    """Send a download. A large one is on the disk, so that it needs neither memory nor the database while it is sent."""
     content = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  the response closes it
     for part in parts:
         content.write(part.encode())
+    is_small = content.tell() <= IN_MEMORY
     content.seek(0)
-    return FileResponse(content, as_attachment=True, filename=name, content_type=kind)
+    if not is_small:
+        return FileResponse(content, as_attachment=True, filename=name, content_type=kind)
+    with content:
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return HttpResponse(content.read(), content_type=kind, headers=headers)
 
 
 def _refuse_others(request: PageRequest) -> None:

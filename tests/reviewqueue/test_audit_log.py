@@ -218,6 +218,16 @@ def test_owners_read_the_changes_of_their_agents_and_queues_only(client, readers
     assert "secret-agent" in client.get("/audit").content.decode()
 
 
+def test_a_large_export_is_sent_from_the_disk(client, readers, monkeypatch):
+    client.force_login(readers["operator"])
+    whole = downloaded(client, "/audit.json"), downloaded(client, "/audit.csv")
+    monkeypatch.setattr("reviewqueue.pages.audit_log.IN_MEMORY", 100)
+    assert (downloaded(client, "/audit.json"), downloaded(client, "/audit.csv")) == whole
+    response = client.get("/audit.csv")
+    assert response.streaming
+    assert int(response["Content-Length"]) == len(response.getvalue())
+
+
 def test_filters_narrow_the_page_and_the_exports(client, readers):
     client.force_login(readers["operator"])
     rows = json.loads(downloaded(client, "/audit.json?kind=queue"))
