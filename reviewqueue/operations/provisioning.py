@@ -48,6 +48,7 @@ from runs.states import EffectMode, OnExpiry, OnReject, Risk, RuleAction, Second
 
 #: The actor of records in the audit log: a command on this machine.
 SYSTEM = "system:command"
+MAX_URL_LENGTH = 500  # of a connection
 FIRST_OWNERS = "owners"
 STAFF_ROLES = {"owner", "operator"}
 RECONCILIATION_GIVEN = "reconciliation given"
@@ -517,6 +518,8 @@ def check_connection(name: str, *, url: str, secret: str) -> None:
         raise ProvisioningError(
             "--secret must be the name of an environment variable, in capitals: --secret ERP_TOKEN."
         )
+    if len(url) > MAX_URL_LENGTH:
+        raise ProvisioningError(f"A connection's URL must have at most {MAX_URL_LENGTH} characters.")
     try:
         CallDeadline(TOTAL_SECONDS).within(lambda: check_base_url(url))
     except AddressRefused as refused:

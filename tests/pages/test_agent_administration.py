@@ -399,6 +399,13 @@ def test_a_connection_beyond_the_limit_is_refused(client, owner, settings, monke
     assert Connection.objects.get().name == "one"
 
 
+def test_a_connection_with_too_long_a_url_is_refused(client, owner, settings):
+    settings.OUTBOUND_ALLOW = ["127.0.0.0/8"]
+    page = post(client, "connections/add", name="erp", url=f"http://127.0.0.1:1025/{'a' * 480}")
+    assert "at most 500 characters" in page
+    assert not Connection.objects.exists()
+
+
 def test_a_connection_is_added_tested_and_removed(client, owner, operator, receiver, settings, monkeypatch):
     settings.OUTBOUND_ALLOW = ["127.0.0.0/8"]
     monkeypatch.setenv("CONNECTION_ERP", "t0ken")
