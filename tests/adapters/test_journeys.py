@@ -133,7 +133,7 @@ def test_langgraph(world: World):
     the_journey(world, "langgraph/agent.py", kill_at="before POST effects/.*/outcome", expired_as="not ordered")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_dbos(world: World):
     the_journey(world, "dbos/agent.py", kill_at="before POST complete", expired_as="not ordered: expired")
 

@@ -14,7 +14,8 @@ from tests.attack.page_routes import PAGES, PageWorld, a_page_world
 from tests.pages import desk
 from tests.pages.hostile import HIDDEN, MARKUP
 
-pytestmark = pytest.mark.django_db
+# On PostgreSQL only: it refuses texts and numbers that SQLite takes, and the pages are the same.
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
 #: Every value in every place takes minutes; in the short form each place gets every fifth, in turn.
 EVERY_VALUE = os.environ.get("REVIEWQUEUE_LONG") == "1"
