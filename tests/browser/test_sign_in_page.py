@@ -20,7 +20,7 @@ def test_a_person_signs_in_changes_the_password_and_signs_out(page: Page):
     expect(page.get_by_label("E-mail")).to_have_value("ana@example.org")
 
     page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_role("heading", name="Change password")).to_be_visible()
 
     page.goto("/account/logout/")
