@@ -65,8 +65,9 @@ def verified_address(claims: Mapping[str, Any]) -> str:
     """Return the verified e-mail address of the claims. Raises ``SignOnRefused`` if there is none."""
     address = claims.get("email")
     # Lower-casing turns some letters of other scripts into ASCII, and so names another person.
-    is_plain = isinstance(address, str) and address.isascii() and len(address) <= 150
-    address = address.strip().lower() if is_plain else ""
+    if not isinstance(address, str) or not address.isascii() or len(address) > 150:
+        address = ""
+    address = address.strip().lower()
     try:
         validate_email(address)
     except ValidationError:
