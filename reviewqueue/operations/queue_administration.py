@@ -177,7 +177,7 @@ def _current(draft: DraftPolicy) -> Policy | None:
 
 
 def _reached_queues(policy: Policy | None) -> list[str]:
-    """Return the queues that a request can name or be escalated to; ``any`` stands for every queue."""
+    """Return the queues that a request can name or be escalated to; ``any`` means every queue."""
     if policy is None:
         return []
     named = ["any"] if policy.any_queue else allowed_queues(policy)
