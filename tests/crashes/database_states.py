@@ -36,6 +36,8 @@ DIFFERS = [
 ]
 SEALED = {"payload", "key", "lock"}  # of a task row: its random name, twice
 NEVER_ALIKE = {"sealed"}
+#: Measures of the stored counts whose bucket is a time in seconds.
+TIMES = {"oldest"}
 
 Row = tuple[str, str]
 
@@ -73,6 +75,8 @@ def _alike(row: Row) -> Row:
     columns = json.loads(text)
     if table.startswith("runs_configuration"):  # its records stay from scene to scene
         columns = {name: value for name, value in columns.items() if name not in ("seq", "subject")}
+    if columns.get("measure") in TIMES:
+        columns["bucket"] = "TIME"
     kept = {
         name: value is not None if name.endswith("_id") and name != "public_id" else value
         for name, value in columns.items()
