@@ -17,7 +17,8 @@ from django.db.models import Q
 
 from ledger.actors import person_actor
 from ledger.errors import NotFound
-from reviewqueue import permissions, second_factors, sessions
+from reviewqueue import permissions
+from reviewqueue.accounts import second_factors, sessions
 from reviewqueue.models import PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind

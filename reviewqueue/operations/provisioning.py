@@ -24,7 +24,7 @@ from django.db import transaction
 from ledger import clock
 from ledger.public_ids import new_id
 from ledger.transactions import assert_no_transaction
-from reviewqueue import second_factors
+from reviewqueue.accounts import second_factors
 from reviewqueue.models import ApiKey, ChatChannel, PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
