@@ -35,6 +35,7 @@ MAX_LABELS = 500
 MAX_RULES = 500
 MAX_KEYS = 100
 MAX_LISTED_KEYS = 200
+DEFAULT_OVERLAP = timedelta(days=1)  # of two keys
 
 
 def find_agent(person: AbstractUser, slug: str) -> Agent:
@@ -111,7 +112,7 @@ def add_key(
 
 @transaction.atomic
 def rotate_key(
-    person: AbstractUser, slug: str, prefix: str, *, overlap: timedelta, expires_at: datetime | None
+    person: AbstractUser, slug: str, prefix: str, *, overlap: timedelta = DEFAULT_OVERLAP, expires_at: datetime | None
 ) -> NewKey:
     """Replace a key of an agent; both are valid during the overlap."""
     lock_head()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from django.contrib.auth.models import AbstractUser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,6 +14,7 @@ from ledger.errors import PayloadInvalid, Problem
 from reviewqueue import permissions
 from reviewqueue.api.authentication import person_of
 from reviewqueue.api.openapi.operations import PERSON, Operation, describe
+from reviewqueue.api.response_serializers import ResponseSerializer
 from reviewqueue.api.responses.administration import (
     AdministeredAgentResponse,
     AgentListResponse,
@@ -34,23 +35,34 @@ from reviewqueue.api.serializers.administration_serializers import (
     RotateKeyRequest,
     TestConnectionRequest,
 )
-from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.fields import RequestSerializer, validated
 from reviewqueue.api.serializers.run_serializers import EmptyRequest
 from reviewqueue.api.views.base import ApiView, body_of
 from reviewqueue.operations import administration
+from reviewqueue.operations.api_keys import NewKey
 from reviewqueue.operations.provisioning import ProvisioningError
 
 OWNERS = "For owners of the agent and operators; another agent is not found."
-DEFAULT_OVERLAP = timedelta(days=1)
 
 
-@contextmanager
-def refused_as_invalid() -> Iterator[None]:
-    """Turn the refusal of a change into a problem of the whole body."""
+def apply_change(
+    request: Request,
+    change: Callable[..., Any],
+    *path: str,
+    sent: type[RequestSerializer],
+    returns: type[ResponseSerializer],
+    status: int = 200,
+) -> Response:
+    """Call ``change`` with the person, the names in the path and the members of the body, and return what it returns.
+
+    Its refusal (``ProvisioningError``) becomes a problem of the whole body.
+    """
+    person, members = person_of(request), validated(sent, body_of(request))
     try:
-        yield
+        made = change(person, *path, **members)
     except ProvisioningError as refused:
         raise PayloadInvalid(str(refused), errors=[Problem("", str(refused))]) from None
+    return Response(returns.serialize(made), status=status)
 
 
 class AgentsView(ApiView):
@@ -80,12 +92,11 @@ class AgentsView(ApiView):
         )
     )
     def post(self, request: Request) -> Response:
-        person = person_of(request)
-        sent = validated(AddAgentRequest, body_of(request))
-        administration.refuse_unless_operator(person)
-        with refused_as_invalid():
-            _, key = administration.add_agent(person, sent["name"], owner=sent["owner"], effects=sent["effects"])
-        return Response(NewAgentResponse.serialize(key), status=201)
+        return apply_change(request, _add_agent, sent=AddAgentRequest, returns=NewAgentResponse, status=201)
+
+
+def _add_agent(person: AbstractUser, **members: str) -> NewKey:
+    return administration.add_agent(person, **members)[1]
 
 
 class AgentView(ApiView):
@@ -134,10 +145,9 @@ class KeysView(ApiView):
         )
     )
     def post(self, request: Request, slug: str) -> Response:
-        person, sent = _read(request, slug, AddKeyRequest)
-        with refused_as_invalid():
-            made = administration.add_key(person, slug, **sent)
-        return Response(NewKeyResponse.serialize(made), status=201)
+        return apply_change(
+            request, administration.add_key, slug, sent=AddKeyRequest, returns=NewKeyResponse, status=201
+        )
 
 
 class RotateKeyView(ApiView):
@@ -155,11 +165,9 @@ class RotateKeyView(ApiView):
         )
     )
     def post(self, request: Request, slug: str, prefix: str) -> Response:
-        person, sent = _read(request, slug, RotateKeyRequest)
-        overlap = sent.get("overlap", DEFAULT_OVERLAP)
-        with refused_as_invalid():
-            made = administration.rotate_key(person, slug, prefix, overlap=overlap, expires_at=sent["expires_at"])
-        return Response(NewKeyResponse.serialize(made), status=201)
+        return apply_change(
+            request, administration.rotate_key, slug, prefix, sent=RotateKeyRequest, returns=NewKeyResponse, status=201
+        )
 
 
 class RevokeKeyView(ApiView):
@@ -177,9 +185,7 @@ class RevokeKeyView(ApiView):
         )
     )
     def post(self, request: Request, slug: str, prefix: str) -> Response:
-        person, _ = _read(request, slug, EmptyRequest)
-        with refused_as_invalid():
-            return Response(KeyResponse.serialize(administration.revoke_key(person, slug, prefix)))
+        return apply_change(request, administration.revoke_key, slug, prefix, sent=EmptyRequest, returns=KeyResponse)
 
 
 class EffectRulesView(ApiView):
@@ -197,10 +203,14 @@ class EffectRulesView(ApiView):
         )
     )
     def post(self, request: Request, slug: str) -> Response:
-        person, sent = _read(request, slug, AddEffectRuleRequest)
-        with refused_as_invalid():
-            rule = administration.add_effect_rule(person, slug, **sent)
-        return Response(ConfiguredEffectRuleResponse.serialize(rule), status=201)
+        return apply_change(
+            request,
+            administration.add_effect_rule,
+            slug,
+            sent=AddEffectRuleRequest,
+            returns=ConfiguredEffectRuleResponse,
+            status=201,
+        )
 
 
 class RemoveEffectRuleView(ApiView):
@@ -218,11 +228,13 @@ class RemoveEffectRuleView(ApiView):
         )
     )
     def post(self, request: Request, slug: str) -> Response:
-        person, sent = _read(request, slug, RemoveEffectRuleRequest)
-        with refused_as_invalid():
-            return Response(
-                ConfiguredEffectRuleResponse.serialize(administration.remove_effect_rule(person, slug, **sent))
-            )
+        return apply_change(
+            request,
+            administration.remove_effect_rule,
+            slug,
+            sent=RemoveEffectRuleRequest,
+            returns=ConfiguredEffectRuleResponse,
+        )
 
 
 class ConnectionsView(ApiView):
@@ -240,11 +252,14 @@ class ConnectionsView(ApiView):
         )
     )
     def post(self, request: Request, slug: str) -> Response:
-        person, sent = _read(request, slug, AddConnectionRequest)
-        with refused_as_invalid():
-            return Response(
-                ConnectionResponse.serialize(administration.add_connection(person, slug, **sent)), status=201
-            )
+        return apply_change(
+            request,
+            administration.add_connection,
+            slug,
+            sent=AddConnectionRequest,
+            returns=ConnectionResponse,
+            status=201,
+        )
 
 
 class ConnectionTestView(ApiView):
@@ -262,14 +277,5 @@ class ConnectionTestView(ApiView):
         )
     )
     def post(self, request: Request, slug: str, name: str) -> Response:
-        person, sent = _read(request, slug, TestConnectionRequest)
-        with refused_as_invalid():
-            trouble = administration.test_connection(person, slug, name=name, path=sent["path"])
-        return Response(ConnectionTestResponse.serialize(trouble))
-
-
-def _read(request: Request, slug: str, serializer: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the person, who administers the agent, and the body."""
-    person, sent = person_of(request), validated(serializer, body_of(request))
-    administration.find_agent(person, slug)
-    return person, sent
+        test = partial(administration.test_connection, name=name)
+        return apply_change(request, test, slug, sent=TestConnectionRequest, returns=ConnectionTestResponse)
