@@ -21,7 +21,8 @@ from ledger.errors import NotFound, Refusal
 from reviewqueue import permissions
 from reviewqueue.datetimes import duration_text, parse_duration
 from reviewqueue.operations import queue_administration as administration
-from reviewqueue.operations.provisioning import POLICY_RULES, ProvisioningError
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.operations.provisioning.policies import POLICY_RULES
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.models import Agent, Interrupt, Policy, Queue

@@ -40,7 +40,7 @@ from reviewqueue.api.serializers.run_serializers import EmptyRequest
 from reviewqueue.api.views.base import ApiView, body_of
 from reviewqueue.operations import administration
 from reviewqueue.operations.api_keys import NewKey
-from reviewqueue.operations.provisioning import ProvisioningError
+from reviewqueue.operations.provisioning.names import ProvisioningError
 
 OWNERS = "For owners of the agent and operators; another agent is not found."
 
