@@ -195,7 +195,7 @@ def add_call_label(
 
 
 @transaction.atomic
-def remove_call_label(person: AbstractUser, slug: str, *, name: str) -> None:
+def remove_call_label(person: AbstractUser, slug: str, *, name: str) -> CallLabel:
     """Remove a call label; the call is then shown by its name."""
     lock_head()
     label = CallLabel.objects.filter(agent=find_agent(person, slug), name=name).select_related("agent").first()
@@ -203,6 +203,7 @@ def remove_call_label(person: AbstractUser, slug: str, *, name: str) -> None:
         raise ProvisioningError(f"Agent {slug} has no label for {name}.")
     audit_log.record(label, actor=person_actor(person), action=REMOVED)
     label.delete()
+    return label
 
 
 # --- connections ------------------------------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ def add_connection(person: AbstractUser, slug: str, *, name: str, url: str, secr
 
 
 @transaction.atomic
-def remove_connection(person: AbstractUser, slug: str, *, name: str) -> None:
+def remove_connection(person: AbstractUser, slug: str, *, name: str) -> Connection:
     """Remove a connection. Facts and probes that use it cannot be checked any more."""
     lock_head()
     connection = _find_connection(person, slug, name)
@@ -241,6 +242,7 @@ def remove_connection(person: AbstractUser, slug: str, *, name: str) -> None:
         connection.delete()
     except ProtectedError:
         raise ProvisioningError(f"Facts of runs were checked by the connection {name}, so it must stay.") from None
+    return connection
 
 
 def test_connection(person: AbstractUser, slug: str, *, name: str, path: str) -> str:

@@ -68,6 +68,14 @@ def _with_groups(queues: QuerySet[Queue]) -> QuerySet[Queue]:
     return queues.select_related("owner", "reviewers", "leads", "auditors")
 
 
+def refuse_unless_administrator(person: AbstractUser) -> None:
+    """Refuse people who administer no queue and no agent as if there were nothing. Raises ``NotFound``."""
+    if permissions.is_operator(person):
+        return
+    if not (permissions.owned_queues(person).exists() or permissions.owned_agents(person).exists()):
+        raise NotFound
+
+
 def queues_of(person: AbstractUser) -> QuerySet[Queue]:
     """Return the queues that the person administers, by name."""
     return _with_groups(permissions.owned_queues(person)).order_by("slug")

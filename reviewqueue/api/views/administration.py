@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from reviewqueue.api.response_serializers import ResponseSerializer
 from reviewqueue.api.responses.administration import (
     AdministeredAgentResponse,
     AgentListResponse,
+    CallLabelResponse,
     ConfiguredEffectRuleResponse,
     ConnectionResponse,
     ConnectionTestResponse,
@@ -28,9 +29,12 @@ from reviewqueue.api.responses.administration import (
 )
 from reviewqueue.api.serializers.administration_serializers import (
     AddAgentRequest,
+    AddCallLabelRequest,
     AddConnectionRequest,
     AddEffectRuleRequest,
     AddKeyRequest,
+    EffectModeRequest,
+    RemoveCallLabelRequest,
     RemoveEffectRuleRequest,
     RotateKeyRequest,
     TestConnectionRequest,
@@ -41,6 +45,7 @@ from reviewqueue.api.views.base import ApiView, body_of
 from reviewqueue.operations import administration
 from reviewqueue.operations.api_keys import NewKey
 from reviewqueue.operations.provisioning.names import ProvisioningError
+from runs.models import CallLabel
 
 OWNERS = "For owners of the agent and operators; another agent is not found."
 
@@ -105,7 +110,7 @@ class AgentView(ApiView):
     @describe(
         Operation(
             id="get_agent",
-            summary="Return an agent with its effect rules and connections",
+            summary="Return an agent with its effect rules, connections and call labels",
             description=OWNERS,
             who=PERSON,
             responses={200: AdministeredAgentResponse},
@@ -279,3 +284,89 @@ class ConnectionTestView(ApiView):
     def post(self, request: Request, slug: str, name: str) -> Response:
         test = partial(administration.test_connection, name=name)
         return apply_change(request, test, slug, sent=TestConnectionRequest, returns=ConnectionTestResponse)
+
+
+class RemoveConnectionView(ApiView):
+    """The removal of a connection."""
+
+    @describe(
+        Operation(
+            id="remove_connection",
+            summary="Remove a connection of an agent",
+            description=f"A connection by which facts of runs were checked stays. {OWNERS}",
+            who=PERSON,
+            request=EmptyRequest,
+            responses={200: ConnectionResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str, name: str) -> Response:
+        remove = partial(administration.remove_connection, name=name)
+        return apply_change(request, remove, slug, sent=EmptyRequest, returns=ConnectionResponse)
+
+
+class EffectModeView(ApiView):
+    """Which effects an agent can begin."""
+
+    @describe(
+        Operation(
+            id="set_effect_mode",
+            summary="Let an agent begin any effect, or only listed ones",
+            description=f"Effects that have begun are not affected. {OWNERS}",
+            who=PERSON,
+            request=EffectModeRequest,
+            responses={200: AdministeredAgentResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        change = administration.set_effect_mode
+        return apply_change(request, change, slug, sent=EffectModeRequest, returns=AdministeredAgentResponse)
+
+
+class CallLabelsView(ApiView):
+    """The call labels of an agent."""
+
+    @describe(
+        Operation(
+            id="add_call_label",
+            summary="Add the sentence by which reviewers read a call",
+            description=OWNERS,
+            who=PERSON,
+            request=AddCallLabelRequest,
+            responses={201: CallLabelResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        return apply_change(
+            request, _add_call_label, slug, sent=AddCallLabelRequest, returns=CallLabelResponse, status=201
+        )
+
+
+def _add_call_label(
+    person: AbstractUser, slug: str, *, arguments: Sequence[dict[str, str]] = (), **members: str
+) -> CallLabel:
+    labels = {it["argument"]: {"label": it["label"]} | ({"unit": it["unit"]} if it["unit"] else {}) for it in arguments}
+    if len(labels) != len(arguments):
+        raise PayloadInvalid.at("/arguments", "must name each argument once")
+    return administration.add_call_label(person, slug, arguments=labels, **members)
+
+
+class RemoveCallLabelView(ApiView):
+    """The removal of a call label."""
+
+    @describe(
+        Operation(
+            id="remove_call_label",
+            summary="Remove a call label of an agent",
+            description=f"The call is then shown by its name. {OWNERS}",
+            who=PERSON,
+            request=RemoveCallLabelRequest,
+            responses={200: CallLabelResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        remove = administration.remove_call_label
+        return apply_change(request, remove, slug, sent=RemoveCallLabelRequest, returns=CallLabelResponse)

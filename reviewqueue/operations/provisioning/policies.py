@@ -48,6 +48,38 @@ POLICY_RULES = (
     "expire_revalidating",
 )
 
+#: Labels of the rules by their kind, and the values of those that are a choice.
+DURATIONS = {
+    "deadline_default": "Deadline of a request without one",
+    "deadline_min": "Shortest deadline",
+    "deadline_max": "Longest deadline",
+    "escalate_wait": "Deadline in the next queue",
+    "permit_ttl": "How long an approval can be used",
+    "freshness": "How long checked facts count as current",
+    "claim_time": "How long a reviewer's claim is valid",
+    "expire_paused": "How long a run can stay paused",
+    "expire_blocked": "How long a run can stay on hold",
+    "expire_revalidating": "How long facts can stay unchecked",
+}
+FLAGS = {
+    "any_queue": "A request can name any queue",
+    "self_review": "The person who started a run can decide about it",
+    "require_reason": "A rejection must have a reason",
+    "default_may_approve": "An automatic answer at the deadline can approve",
+    "pause_stops_deadline": "A pause of the run stops the deadline",
+}
+CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "on_expiry": ("At the deadline", (OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.ESCALATE)),
+    "then": ("After the last queue", (OnExpiry.CANCEL, OnExpiry.FAIL)),
+    "on_reject": ("After a rejection", tuple(OnReject.values)),
+    "second_factor": ("Decisions that need a second factor of their own", tuple(SecondFactor.values)),
+    "risk_floor": ("Lowest risk of a request", tuple(Risk.values)),
+}
+NUMBERS = {
+    "quorum": "How many people must approve the same call",
+    "max_rounds": "How often a review can be renewed",
+}
+
 
 class PolicyRules(TypedDict, total=False):
     """Values for `POLICY_RULES`; queues are given by name."""
