@@ -266,8 +266,10 @@ def test_problems_of_a_whole_answer_are_shown_at_its_box() -> None:
         errors = submission.rendered.errors
         assert [error.id for error in errors] == ["input--json"]
         assert errors[0].message.startswith(message), errors
-        assert submission.rendered.whole is not None
-        assert submission.rendered.whole.text == text
+        ways = submission.rendered.other_ways
+        assert ways is not None
+        assert ways.is_open
+        assert ways.boxes[-1].text == text
 
 
 def test_fields_beside_a_whole_answer_are_kept_and_do_not_count() -> None:

@@ -111,7 +111,7 @@ def test_hostile_labels_and_hints_start_nothing(text: str) -> None:
     html = render_form(form, parse_submission(form, QueryDict("")))
     tags = [tag for tag, _ in Page(html).tags]
     assert set(tags) <= PARTS
-    assert tags.count("details") == tags.count("summary") == 3  # the folded boxes of the form and of its two objects
+    assert tags.count("details") == tags.count("summary") == 1  # the other ways to answer
     # Choices are drawn by the browser itself and take no marks of ours, only letters.
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", html)
 
@@ -157,6 +157,35 @@ def test_every_control_has_a_label_or_a_legend() -> None:
     for tag, attributes in page.tags:
         if tag in ("input", "textarea", "select") and attributes.get("type") != "radio":
             assert attributes["id"] in labelled
+
+
+def test_the_json_boxes_that_few_answers_need_are_in_one_fold_below_the_fields() -> None:
+    address = obj(["street"], street=TEXT)
+    schema = obj(["items"], name=TEXT, address=address, items={"type": "array", "items": address, "minItems": 2})
+    html = render_form(build_form(schema))
+    fields, _, folded = html.partition("<summary>Other ways to answer</summary>")
+    names = [found["name"] for tag, found in Page(folded).tags if tag == "textarea"]
+    objects = ("input", "input.address", "input.items.0", "input.items.1")
+    assert names == [*(f"{name}.-others" for name in objects), "input.-json"]
+    assert "-others" not in fields
+    assert "<summary>" not in fields
+    assert folded.count("/items/0") == 1
+    assert " open" not in html
+
+
+def test_the_fold_is_open_while_a_box_in_it_has_a_text_or_an_error() -> None:
+    form = build_form(obj([], address=obj([], street=TEXT)))
+    submission = parse_submission(form, QueryDict("input.address.-others=x"))
+    html = render_form(form, submission)
+    assert re.search(r'<details class="folded aside" open>\s*<summary>Other ways to answer', html)
+    assert submission.problems
+
+
+def test_a_box_of_an_alternative_stays_in_its_alternative() -> None:
+    schema = obj([], to={"oneOf": [obj(["street"], street=TEXT), TEXT]})
+    fields, _, folded = render_form(build_form(schema)).partition("<summary>Other ways to answer</summary>")
+    assert "Add other members as JSON" in fields
+    assert "input.to" not in folded
 
 
 def test_an_error_is_shown_at_its_field_and_in_a_summary_that_takes_the_focus() -> None:

@@ -64,6 +64,7 @@ class Field:
     unit: str = ""  # the value is an amount: a changed value must be a number
     offers_empty: bool = False  # a text that is sent as "" only if its checkbox says so
     folded: str = ""  # a JSON box that few answers need: the label of what opens it
+    container: str = ""  # the JSON Pointer of the object of a box that is shown apart from it
 
 
 @dataclass(frozen=True, kw_only=True)

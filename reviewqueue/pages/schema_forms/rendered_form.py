@@ -5,7 +5,7 @@ descriptions for screen readers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -128,6 +128,19 @@ class FormError:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtherWays:
+    """The JSON boxes that few answers need: below the fields, folded while they are empty."""
+
+    label: str
+    boxes: tuple[RenderedField, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether a box has a text or an error."""
+        return any(box.text or box.problems for box in self.boxes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RenderedGroup:
     """A group; the root also has the error summary of the form."""
 
@@ -138,7 +151,7 @@ class RenderedGroup:
     described_by: str
     id: str
     errors: tuple[FormError, ...] = ()
-    whole: RenderedField | None = None
+    other_ways: OtherWays | None = None
     offers_empty: bool = False
     empty_name: str = ""
     empty_ticked: bool = False
@@ -205,6 +218,8 @@ class _Renderer:
         self.messages: dict[str, list[str]] = {}
         order = {node.id: place for place, node in enumerate(self.nodes)}
         placed = [self.placed(problem) for problem in problems]
+        self.folded: list[RenderedField] = []
+        self.branches = 0  # that contain the node
         self.errors = tuple(sorted(placed, key=lambda error: order.get(error.id, -1)))
 
     def placed(self, problem: Problem) -> FormError:
@@ -235,10 +250,14 @@ class _Renderer:
             described_by="",
             id=f"{self.form.prefix}--form",
             errors=self.errors,
-            whole=self.field(self.form.whole, tuple(self.messages.get(self.form.whole.id, ())))
-            if self.form.whole
-            else None,
+            other_ways=self.other_ways(),
         )
+
+    def other_ways(self) -> OtherWays | None:
+        whole = self.form.whole
+        boxes = [*self.folded, *([self.field(whole, tuple(self.messages.get(whole.id, ())))] if whole else [])]
+        label = "Other ways to answer" if whole else "Add other members as JSON"
+        return OtherWays(label=label, boxes=tuple(boxes)) if boxes else None
 
     def node(self, node: Node) -> RenderedNode:
         problems = tuple(self.messages.get(node.id, ()))
@@ -261,8 +280,16 @@ class _Renderer:
         )
 
     def members(self, group: Group) -> tuple[RenderedNode, ...]:
-        others = (group.others,) if group.others else ()
-        return tuple(self.node(member) for member in (*group.members.values(), *others))
+        place = len(self.folded)
+        shown = tuple(self.node(member) for member in group.members.values())
+        others = group.others
+        if others is None:
+            return shown
+        if not others.folded or self.branches:  # a box of a branch counts only with the branch, so it stays there
+            return (*shown, self.node(others))
+        problems = tuple(self.messages.get(others.id, ()))
+        self.folded.insert(place, self.field(replace(others, container=group.pointer), problems))
+        return shown
 
     def rows(self, rows: Rows, problems: tuple[str, ...]) -> RenderedRows:
         return RenderedRows(
@@ -306,7 +333,7 @@ class _Renderer:
                     branch=branch,
                     id=f"{node.id}--{branch.key or 'none'}",
                     chosen=branch.key == chosen,
-                    node=None if branch.node is None else self.node(branch.node),
+                    node=None if branch.node is None else self.in_a_branch(branch.node),
                 )
                 for branch in node.branches
             ),
@@ -314,6 +341,12 @@ class _Renderer:
             described_by=_ids_of_help(node, has_error=bool(problems)),
             id=node.id,
         )
+
+    def in_a_branch(self, node: Node) -> RenderedNode:
+        self.branches += 1
+        rendered = self.node(node)
+        self.branches -= 1
+        return rendered
 
     def field(self, field: Field, problems: tuple[str, ...]) -> RenderedField:
         text = self.entered.get(field.name, field.initial)
