@@ -244,6 +244,27 @@ def _of_agent(end: str, body: Any = None) -> Callable[[World], Good]:
     return lambda _: Good(f"agents/purchase-requests{end}", body)
 
 
+CALL_LABEL = {
+    "name": "pay",
+    "sentence": "Pay {amount}",
+    "arguments": [{"argument": "amount", "label": "Amount", "unit": "EUR"}],
+}
+POLICY: dict[str, Any] = {
+    "reason": "approval.action",
+    "agent": "purchase-requests",
+    "rules": {
+        "queue": "purchasing",
+        "escalate_to": "purchasing",
+        "escalate_further": [{"queue": "purchasing", "wait": "PT1H"}],
+        "remind_before": ["PT1H"],
+        "deadline_default": "P1D",
+        "quorum": 2,
+        "on_reject": "cancel",
+        "self_review": False,
+    },
+}
+
+
 def _redeliver(world: World) -> Good:
     world.worker.post("webhooks", _webhook())
     world.run()
@@ -406,6 +427,23 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "agents/<slug:slug>/connections/<slug:name>/test"): _of_people(
         _of_agent("/connections/erp/test", {"path": "/"}), reviewer=404
     ),
+    ("POST", "agents/<slug:slug>/connections/<slug:name>/remove"): _of_people(
+        _of_agent("/connections/erp/remove", {}), reviewer=404
+    ),
+    ("POST", "agents/<slug:slug>/effect-mode"): _of_people(_of_agent("/effect-mode", {"effects": "any"}), reviewer=404),
+    ("POST", "agents/<slug:slug>/call-labels"): _of_people(_of_agent("/call-labels", CALL_LABEL), reviewer=404),
+    ("POST", "agents/<slug:slug>/call-labels/remove"): _of_people(
+        _of_agent("/call-labels/remove", {"name": "pay"}), reviewer=404
+    ),
+    ("GET", "queues"): _of_people(lambda _: Good("queues"), stranger=200),
+    ("POST", "queues"): _of_people(lambda _: Good("queues", {"name": "new", "owner": "finance"}), reviewer=404),
+    ("GET", "queues/<slug:slug>"): _of_people(lambda _: Good("queues/purchasing"), reviewer=404),
+    ("PATCH", "queues/<slug:slug>"): _of_people(
+        lambda _: Good("queues/purchasing", {"state": "0" * 16, "accepts_new": False, "owner": ""}), reviewer=404
+    ),
+    ("GET", "policies"): _of_people(lambda _: Good("policies"), reviewer=404),
+    ("POST", "policies"): _of_people(lambda _: Good("policies", POLICY | {"based_on": 1}), reviewer=404),
+    ("POST", "policies/preview"): _of_people(lambda _: Good("policies/preview", POLICY), reviewer=404),
     ("GET", "audit-log"): _of_people(lambda _: Good("audit-log"), stranger=200),
     ("GET", "insights"): _read_many("insights"),
     ("GET", "waits/stranded"): _read_many("waits/stranded?code_version=2"),
