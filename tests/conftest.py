@@ -103,6 +103,25 @@ def flush_without_guards() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def static_files_listed_once() -> Iterator[None]:
+    """Let all test clients of a process share one list of the static files: each makes its own middleware."""
+    from whitenoise.middleware import WhiteNoiseMiddleware
+
+    list_files = WhiteNoiseMiddleware.add_files_from_finders
+    listed: dict[str, Any] = {}
+
+    def list_files_once(self: WhiteNoiseMiddleware) -> None:
+        if self.static_prefix not in listed:
+            list_files(self)
+            listed[self.static_prefix] = dict(self.files)
+        self.files.update(listed[self.static_prefix])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", list_files_once)
+        yield
+
+
 #: Tests of programs and texts around the product. Other tests cover the statements that they cause on both databases.
 ON_ONE_DATABASE = (
     "tests/adapters/",
