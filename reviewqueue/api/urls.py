@@ -14,6 +14,7 @@ from reviewqueue.api.problems import plain_response
 from reviewqueue.api.views import (
     administration,
     audit_log,
+    batches,
     checkpoint_files,
     client_identity,
     continuations,
@@ -74,6 +75,7 @@ def unknown_path(request: HttpRequest, **_: Any) -> HttpResponse:
 v1 = [
     path("agents/me", client_identity.ClientIdentityView.as_view()),
     path("asks", runs.AskView.as_view()),
+    path("asks/batch", batches.AskBatchView.as_view()),
     path("runs", runs.RunsView.as_view()),
     path("runs/<id:run_id>", runs.RunView.as_view()),
     path("runs/<id:run_id>/timeline", runs.TimelineView.as_view()),
@@ -111,6 +113,7 @@ v1 = [
     path("agents/<slug:slug>/connections", administration.ConnectionsView.as_view()),
     path("agents/<slug:slug>/connections/<slug:name>/test", administration.ConnectionTestView.as_view()),
     path("decisions", reviewer_actions.BulkDecisionsView.as_view()),
+    path("decisions/batch", batches.DecisionBatchView.as_view()),
     path("interrupts", interrupts.InterruptsView.as_view()),
     path("interrupts/<id:interrupt_id>", interrupts.InterruptView.as_view()),
     path("interrupts/<id:interrupt_id>/decisions", interrupts.DecisionsView.as_view()),
