@@ -14,6 +14,7 @@ from reviewqueue.api.problems import plain_response
 from reviewqueue.api.views import (
     administration,
     audit_log,
+    batches,
     checkpoint_files,
     client_identity,
     continuations,
@@ -75,6 +76,7 @@ def unknown_path(request: HttpRequest, **_: Any) -> HttpResponse:
 v1 = [
     path("agents/me", client_identity.ClientIdentityView.as_view()),
     path("asks", runs.AskView.as_view()),
+    path("asks/batch", batches.AskBatchView.as_view()),
     path("runs", runs.RunsView.as_view()),
     path("runs/<id:run_id>", runs.RunView.as_view()),
     path("runs/<id:run_id>/timeline", runs.TimelineView.as_view()),
@@ -120,6 +122,7 @@ v1 = [
     path("policies", queue_administration.PoliciesView.as_view()),
     path("policies/preview", queue_administration.PreviewPolicyView.as_view()),
     path("decisions", reviewer_actions.BulkDecisionsView.as_view()),
+    path("decisions/batch", batches.DecisionBatchView.as_view()),
     path("interrupts", interrupts.InterruptsView.as_view()),
     path("interrupts/<id:interrupt_id>", interrupts.InterruptView.as_view()),
     path("interrupts/<id:interrupt_id>/decisions", interrupts.DecisionsView.as_view()),

@@ -207,6 +207,14 @@ def _many(world: World) -> Good:
     return Good("decisions", {"decisions": [{"interrupt": world.wait(), **ANSWER}]})
 
 
+def _ask_batch(world: World) -> Good:
+    return Good("asks/batch", {"asks": [_asks(world).body]})
+
+
+def _decision_batch(world: World) -> Good:
+    return Good("decisions/batch", {"decisions": [{"interrupt": world.wait(), "key": _key(), **ANSWER}]})
+
+
 def _undo(world: World) -> Good:
     return Good(f"interrupts/{world.answered()[0]}/undo", {})
 
@@ -323,6 +331,7 @@ def _controlled(end: str) -> Callable[[World], Good]:
 ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "agents/me"): _read_many("agents/me"),
     ("POST", "asks"): _anywhere(_asks, 201),
+    ("POST", "asks/batch"): _anywhere(_ask_batch, 207),
     ("GET", "runs"): _read_many("runs"),
     ("POST", "runs"): _anywhere(_start, 201),
     ("GET", "runs/<id:run_id>"): _read_one(_seen_run("")),
@@ -393,6 +402,7 @@ ROUTES: dict[tuple[str, str], Route] = {
         _of_wait("/comments", {"text": "Who knows?"}), reviewer=201
     ),
     ("POST", "decisions"): _of_people(_many, reviewer=207, stranger=422),
+    ("POST", "decisions/batch"): _of_people(_decision_batch, reviewer=207, stranger=207),
     ("GET", "webhooks"): _anywhere(lambda _: Good("webhooks")),
     ("POST", "webhooks"): _anywhere(lambda _: Good("webhooks", _webhook()), 201),
     ("DELETE", "webhooks/<id:endpoint_id>"): _worker(_of_webhook("")),
