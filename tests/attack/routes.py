@@ -203,6 +203,11 @@ def _amend(world: World) -> Good:
     return Good(f"interrupts/{world.wait()}", body)
 
 
+def _evidence_of_decision(world: World) -> Good:
+    decided = world.reviewer.post(f"interrupts/{world.wait()}/decisions", ANSWER)
+    return Good(f"decisions/{decided['decision']}/evidence")
+
+
 def _many(world: World) -> Good:
     return Good("decisions", {"decisions": [{"interrupt": world.wait(), **ANSWER}]})
 
@@ -454,6 +459,11 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "policies"): _of_people(lambda _: Good("policies"), reviewer=404),
     ("POST", "policies"): _of_people(lambda _: Good("policies", POLICY | {"based_on": 1}), reviewer=404),
     ("POST", "policies/preview"): _of_people(lambda _: Good("policies/preview", POLICY), reviewer=404),
+    ("GET", "runs/<id:run_id>/evidence"): _of_people(_seen_run("/evidence")),
+    ("GET", "decisions/<id:decision_id>/evidence"): _of_people(_evidence_of_decision),
+    ("GET", "evidence"): _of_people(
+        lambda _: Good("evidence?since=2026-01-01T00:00:00Z&until=2026-01-31T00:00:00Z"), reviewer=403, stranger=403
+    ),
     ("GET", "audit-log"): _of_people(lambda _: Good("audit-log"), stranger=200),
     ("GET", "insights"): _read_many("insights"),
     ("GET", "waits/stranded"): _read_many("waits/stranded?code_version=2"),
