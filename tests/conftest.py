@@ -172,6 +172,10 @@ def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> No
     if not touches_database(request.node):
         return
     request.getfixturevalue("_django_db_helper")
+    restore_policies()
+
+
+def restore_policies() -> None:
     from django.apps import apps
 
     if not apps.get_model("runs", "Policy").objects.exists():
