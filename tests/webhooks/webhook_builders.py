@@ -23,7 +23,7 @@ def publish() -> int:
     return outbox.publish_events(seconds=10)
 
 
-def send(seconds: float = 5) -> int:
+def send(seconds: float = 60) -> int:
     return sender.deliver_due_messages(seconds=seconds)
 
 
