@@ -20,7 +20,7 @@ def an_endpoint(url: str, *events: str, agent=None, **asked) -> RegisteredEndpoi
 
 
 def publish() -> int:
-    return outbox.publish_events(seconds=10)
+    return outbox.publish_events(seconds=60)
 
 
 def send(seconds: float = 60) -> int:
