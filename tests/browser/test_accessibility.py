@@ -13,7 +13,8 @@ from playwright.sync_api import Page
 
 from ledger import clock
 from reviewqueue.operations import kill_switch
-from reviewqueue.operations.provisioning import add_agent, add_call_label, add_effect_rule, add_policy, set_effect_mode
+from reviewqueue.operations.provisioning.agents import add_agent, add_call_label, add_effect_rule, set_effect_mode
+from reviewqueue.operations.provisioning.policies import add_policy
 from reviewqueue.webhooks.models import WebhookEndpoint
 from runs.models import Decision, Run
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
