@@ -281,7 +281,7 @@ POLICY: dict[str, Any] = {
 def _redeliver(world: World) -> Good:
     world.worker.post("webhooks", _webhook())
     world.run()
-    outbox.publish_events(seconds=5)
+    outbox.publish_events(seconds=60)
     return Good(f"deliveries/{world.worker.get('deliveries')['deliveries'][0]['id']}/redeliver", {})
 
 
