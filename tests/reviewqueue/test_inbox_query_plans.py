@@ -102,10 +102,10 @@ def test_each_group_that_passes_the_filters_is_one_range_of_the_index(filters):
 
 def test_the_groups_are_found_by_jumps_in_the_index():
     ana, _ = two_interrupts()
-    plan = plans(lambda: inbox.count_open_requests(ana), of="RECURSIVE")
+    plan = plans(lambda: inbox.count_decidable_requests(ana, now=clock.now()), of="RECURSIVE")
     assert len(groups_read(plan)) >= 5
     for line in plan.splitlines():
-        assert "Scan on runs_interrupt" not in line, plan
+        assert "Scan on runs_interrupt" not in line or "Subquery Scan on" in line, plan
     assert re.search(r"Index Cond: \(ROW\(.*queue_id, .*agent_id, .*> ROW\(", plan), plan
 
 
@@ -129,6 +129,23 @@ def test_no_more_waits_are_read_for_the_counts_than_are_counted():
     plan = plans(lambda: inbox_counts.count_requests(ana, now=clock.now()), of="RECURSIVE")
     assert "Limit" in plan
     assert "Index Only Scan using open_waits_by_group on runs_interrupt i" in plan
+
+
+def test_what_a_person_can_decide_is_read_from_the_ranges_of_their_queues_in_order():
+    ana, interrupt = two_interrupts()
+    after = inbox.format_position(interrupt, View.DECIDE)
+    plan = plans(lambda: inbox.list_requests(ana, view=View.DECIDE, after=after, now=clock.now()), of="LIMIT 51")
+    assert groups_read(plan)
+    assert "Index Cond: ((queue_id = " in plan
+    assert "(ROW(risk_rank, deadline, id) > ROW(" in plan
+    assert "Sort Key: runs_interrupt" not in plan, plan
+
+
+def test_no_more_waits_are_looked_at_to_count_what_a_person_can_decide():
+    ana, _ = two_interrupts()
+    plan = plans(lambda: inbox.count_decidable_requests(ana, now=clock.now()), of="RECURSIVE")
+    assert "Subquery Scan on runs_interrupt" in plan, plan
+    assert re.search(r"Limit .*\n\s+->  Index Scan using open_waits_by_group on runs_interrupt i", plan), plan
 
 
 @pytest.mark.parametrize("view", [View.DECIDED, View.EXPIRED])
