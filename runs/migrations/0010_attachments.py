@@ -9,7 +9,7 @@ from ledger.append_only_triggers import GuardTable
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0008_indexes_for_rollups"),
+        ("runs", "0009_runs_behind_a_queue_by_agent"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
