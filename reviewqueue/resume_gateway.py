@@ -9,7 +9,7 @@ record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
@@ -21,6 +21,7 @@ from ledger.errors import KeyReused, NotFound, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
 from runs import reviewer_claims
+from runs.attachments import check_attachments, keep_attachments
 from runs.configuration_history import is_as_recorded
 from runs.continuations import continuation_refs
 from runs.decisions import (
@@ -92,6 +93,7 @@ class _Submission:
     door: str
     request_key: str
     second_factor: SecondFactorProof | None = None
+    attachments: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +149,11 @@ def submit_decision(
     )
     try:
         validate_answer(interrupt, answer)
+        named = check_attachments(interrupt, responder, answer)
     except InputInvalid:
         _record_misfit(interrupt.pk, submission)
         raise
-    return _decide(interrupt.pk, submission)
+    return _decide(interrupt.pk, replace(submission, attachments=tuple(named)))
 
 
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
@@ -195,6 +198,8 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
         return _record_refused(run, interrupt, submission, status, refusal, now=now)
+    if not keep_attachments(submission.attachments):
+        raise InputInvalid("A file of the answer was erased meanwhile. Attach it again.")
     count = _count_answer(interrupt, submission.answer)
     decision = record_decision(
         interrupt,

@@ -20,7 +20,7 @@ from reviewqueue.pages import (
 )
 from reviewqueue.pages.inbox import bulk_decisions
 from reviewqueue.pages.insights import insights_views
-from reviewqueue.pages.interrupt import action_views, decision_views, value_browser
+from reviewqueue.pages.interrupt import action_views, attachments, decision_views, value_browser
 from reviewqueue.pages.runs import run_actions
 
 urlpatterns = [
@@ -30,6 +30,8 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/standing", live_updates.request_state, name="request_state"),
     path("interrupts/<slug:interrupt_id>/claim", action_views.claim, name="claim"),
     path("interrupts/<slug:interrupt_id>/release", action_views.release, name="release"),
+    path("interrupts/<slug:interrupt_id>/attachments", decision_views.attach, name="attach"),
+    path("interrupts/<slug:interrupt_id>/attachments/<str:digest>", attachments.attachment, name="attachment"),
     path("interrupts/<slug:interrupt_id>/call", value_browser.call, name="call"),
     path("interrupts/<slug:interrupt_id>/values/<slug:part>", value_browser.of_request, name="request-value"),
     path("interrupts/<slug:interrupt_id>/comment", action_views.comment, name="comment"),

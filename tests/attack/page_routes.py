@@ -220,6 +220,10 @@ PAGES: dict[str, Page] = {
     "interrupts/<slug:interrupt_id>": Page(_wait(), SEES, _rejection, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/standing": Page(_wait("/standing"), SEES),
     "interrupts/<slug:interrupt_id>/next": Page(_wait("/next"), dict.fromkeys(SIGNED_IN, 302) | {"stranger": 404}),
+    "interrupts/<slug:interrupt_id>/attachments": Page(_wait("/attachments?field=input"), None, _with()),
+    "interrupts/<slug:interrupt_id>/attachments/<str:digest>": Page(
+        _wait(f"/attachments/sha256:{'0' * 64}"), dict.fromkeys(SIGNED_IN, 404)
+    ),
     "interrupts/<slug:interrupt_id>/call": Page(_wait("/call"), SEES),
     "interrupts/<slug:interrupt_id>/values/<slug:part>": Page(_wait("/values/evidence"), SEES),
     "interrupts/<slug:interrupt_id>/claim": Page(_wait("/claim"), None, _with(), WHO_DECIDE),

@@ -301,6 +301,7 @@ def test_an_answer_that_needs_true_takes_nothing_that_looks_like_it() -> None:
 
 
 FORMATS: dict[str, tuple[list[str], list[str]]] = {
+    "attachment": ([f"sha256:{'0' * 64}"], ["sha256:0", f"sha256:{'0' * 65}", f"sha256:{'A' * 64}", "att_1"]),
     "date": (["2024-02-29"], ["2024-02-30", "nope", "29.02.2024", "2024-02-29T00:00:00Z"]),
     "date-time": (["2024-02-29T12:00:00Z", "2024-02-29T12:00:00.5+01:00"], ["2024-02-29T12:00:00", "2024-02-30T12:00:00Z"]),
     "time": (["12:00:00Z", "12:00:00+01:00"], ["12:00:00", "25:00:00Z"]),
