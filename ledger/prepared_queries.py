@@ -29,6 +29,7 @@ from django.db.models import (
     ForeignKey,
     Model,
     QuerySet,
+    TextChoices,
     TextField,
 )
 from django.db.models.base import ModelState
@@ -56,7 +57,9 @@ class Parameter(Expression):
         return "%s", [self]
 
     def value_of(self, values: dict[str, Any], here: Any) -> Any:
-        return _column_value(self.output_field, self.conversions, values[self.name], here)
+        value = values[self.name]
+        convert = self.conversions.get(type(value)) if here.vendor == "postgresql" else None
+        return self.output_field.get_db_prep_save(value, here) if convert is None else convert(value)
 
 
 class StatementTime(Parameter):
@@ -195,28 +198,43 @@ def insert_statement(row: Model, here: Any, on_conflict: OnConflict | None = Non
 
     Raises ``RuntimeError`` if a related row has no key yet: the foreign key would be written as NULL.
     """
-    place = (here.vendor, type(row), on_conflict)
-    if place not in _inserts:
-        fields = [field for field in row._meta.local_concrete_fields if not field.primary_key]
+    model, is_numbered = type(row), row.pk is not None
+    place = (here.vendor, model, is_numbered, on_conflict)
+    insert = _inserts.get(place)
+    if insert is None:
+        insert = _inserts[place] = _Insert(row, here, on_conflict)
+    return insert.text, insert.values(row, here)
+
+
+class _Insert:
+    """The INSERT of rows of a model: its text, and how the columns of a row become its parameters."""
+
+    def __init__(self, row: Model, here: Any, on_conflict: OnConflict | None) -> None:
+        fields: list[Any] = [it for it in row._meta.local_concrete_fields if row.pk is not None or not it.primary_key]
         query = InsertQuery(type(row), on_conflict=on_conflict)
         query.insert_values(fields, [row])
         compiler = query.get_compiler(connection=here)
         compiler.returning_fields = [row._meta.pk]
-        _inserts[place] = compiler.as_sql()[0][0], [(field, _conversions(field)) for field in fields]
-    text, columns = _inserts[place]
-    for field, _ in columns:
-        if field.is_relation:
+        self.text: str = compiler.as_sql()[0][0]
+        self.columns = [(field.attname, _conversions(field), field) for field in fields]
+        self.relations = [field for field in fields if field.is_relation]
+        self.filled_in = [it for it in fields if getattr(it, "auto_now", False) or getattr(it, "auto_now_add", False)]
+
+    def values(self, row: Model, here: Any) -> list[Any]:
+        """Return the parameters, as ``Field.get_db_prep_save`` does, whose general way took a tenth of an insert."""
+        for field in self.relations:
             _set_foreign_key(row, field)
-    return text, [_column_value(field, known, field.pre_save(row, add=True), here) for field, known in columns]
-
-
-def _column_value(field: Any, conversions: dict[type, Callable[[Any], Any]], value: Any, here: Any) -> Any:
-    """Return the value of a column as ``Field.get_db_prep_save`` does, whose general way took a tenth of an insert."""
-    if here.vendor == "postgresql":
-        convert = conversions.get(type(value))
-        if convert is not None:
-            return convert(value)
-    return field.get_db_prep_save(value, here)
+        for field in self.filled_in:
+            field.pre_save(row, add=True)  # sets the attribute
+        columns = row.__dict__
+        if here.vendor != "postgresql":
+            return [field.get_db_prep_save(columns[name], here) for name, _, field in self.columns]
+        return [
+            convert(value)
+            if (convert := conversions.get(type(value := columns[name])))
+            else field.get_db_prep_save(value, here)
+            for name, conversions, field in self.columns
+        ]
 
 
 def _conversions(field: Any) -> dict[type, Callable[[Any], Any]]:
@@ -227,9 +245,11 @@ def _conversions(field: Any) -> dict[type, Callable[[Any], Any]]:
     """
     stored = field.target_field if isinstance(field, ForeignKey) else field
     if type(stored) in {CharField, TextField}:
-        return {str: _unchanged, type(None): _unchanged}
+        return dict.fromkeys([str, type(None), *TextChoices.__subclasses__()], _unchanged)
     if type(stored) is BooleanField:
         return {bool: _unchanged, type(None): _unchanged}
+    if type(stored) is DateTimeField:
+        return {datetime: _aware, type(None): _unchanged}
     kind: str = stored.get_internal_type()
     sized = {"AutoField": "IntegerField", "BigAutoField": "BigIntegerField"}.get(kind, kind)
     types = DatabaseOperations.integerfield_type_map
@@ -237,6 +257,12 @@ def _conversions(field: Any) -> dict[type, Callable[[Any], Any]]:
 
 
 def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _aware(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError(f"{value} has no time zone")
     return value
 
 
@@ -252,7 +278,7 @@ def _set_foreign_key(row: Model, field: Any) -> None:
         setattr(row, field.attname, key)
 
 
-_inserts: dict[tuple[str, Any, OnConflict | None], tuple[str, list[Any]]] = {}
+_inserts: dict[tuple[str, type[Model], bool, OnConflict | None], _Insert] = {}
 
 
 def _here() -> Any:

@@ -7,11 +7,10 @@ written, so columns that never change are compared with what was recorded when t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Protocol
-
-from django.db import DEFAULT_DB_ALIAS, connections
 
 from ledger.digests import digest
 
@@ -89,9 +88,11 @@ def list_unrecorded_parts() -> list[str]:
 
 
 def _written() -> dict[str, dict[str, tuple[CoveredRow, str]]]:
-    """Return the parts written on this thread's connection, by run and name."""
-    here = connections[DEFAULT_DB_ALIAS]
-    found: dict[str, dict[str, tuple[CoveredRow, str]]] | None = getattr(here, "_written_rows", None)
+    """Return the parts written by this thread, which has one connection, by run and name."""
+    found: dict[str, dict[str, tuple[CoveredRow, str]]] | None = getattr(_of_thread, "written", None)
     if found is None:
-        found = here._written_rows = {}  # type: ignore[attr-defined]  # an attribute that Django does not know
+        found = _of_thread.written = {}
     return found
+
+
+_of_thread = threading.local()

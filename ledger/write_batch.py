@@ -9,6 +9,7 @@ any collected write, therefore begin a new statement.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,18 +84,21 @@ def collecting() -> Iterator[None]:
     if here.vendor != "postgresql":
         yield
         return
-    batch = here._write_batch = _Batch()  # type: ignore[attr-defined]  # an attribute that Django does not know
+    batch = _of_thread.batch = _Batch()
     try:
         with here.execute_wrapper(batch.execute_before):
             yield
             if not here.needs_rollback:
                 batch.execute()
     finally:
-        here._write_batch = None  # type: ignore[attr-defined]
+        _of_thread.batch = None
+
+
+_of_thread = threading.local()  # a thread has one connection
 
 
 def _batch() -> _Batch | None:
-    return getattr(connections[DEFAULT_DB_ALIAS], "_write_batch", None)
+    return getattr(_of_thread, "batch", None)
 
 
 class _Batch:

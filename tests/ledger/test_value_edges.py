@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +25,7 @@ from ledger import (
 )
 from ledger.append_only_triggers import GuardTable, missing_guards, trigger_name
 from ledger.errors import Busy, PayloadInvalid, Refusal
+from ledger.states import EffectStatus
 from tests.ledger.effect_builders import LATER, NOON, RUN, a_person, an_effect, settle
 
 UNDONE_BY = effects.EffectDeclaration(compensation={"name": "cancel_order", "arguments": {}}, compensate_on=("cancel",))
@@ -266,15 +267,24 @@ def test_parameters_are_numbered_and_percent_signs_of_constants_stay():
         (models.PositiveSmallIntegerField(), None),
         (models.IntegerField(), "7"),
         (models.CharField(), 7),
+        (models.CharField(), EffectStatus.APPLIED),
+        (models.DateTimeField(), datetime(2026, 3, 4, tzinfo=UTC)),
+        (models.DateTimeField(), None),
         (exact_json.ExactJSONField(), "text"),
         (exact_json.ExactJSONField(), True),
     ],
 )
 def test_a_plain_value_is_converted_for_postgresql_as_django_converts_it(field, value):
     here = SimpleNamespace(vendor="postgresql", ops=prepared_queries.DatabaseOperations(connection))
-    converted = prepared_queries._column_value(field, prepared_queries._conversions(field), value, here)
+    converted = prepared_queries.Parameter("given", field).value_of({"given": value}, here)
     expected = field.get_db_prep_save(value, here)
     assert (type(converted), converted) == (type(expected), expected)
+
+
+def test_a_time_without_a_time_zone_is_refused():
+    here = SimpleNamespace(vendor="postgresql", ops=prepared_queries.DatabaseOperations(connection))
+    with pytest.raises(ValueError, match="has no time zone"):
+        prepared_queries.datetime_parameter("at").value_of({"at": datetime(2026, 3, 4)}, here)  # noqa: DTZ001
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
