@@ -18,7 +18,7 @@ from reviewqueue.pages import (
     queues,
     read_views,
 )
-from reviewqueue.pages.inbox import bulk_decisions
+from reviewqueue.pages.inbox import bulk_decisions, saved_filters
 from reviewqueue.pages.insights import insights_views
 from reviewqueue.pages.interrupt import action_views, attachments, decision_views, value_browser
 from reviewqueue.pages.runs import run_actions
@@ -38,6 +38,8 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/assign", action_views.assign, name="assign"),
     path("interrupts/<slug:interrupt_id>/extend", action_views.extend, name="extend"),
     path("interrupts/<slug:interrupt_id>/skip", action_views.skip, name="skip"),
+    path("interrupts/<slug:interrupt_id>/snooze", action_views.snooze, name="snooze"),
+    path("filters/<slug:verb>", saved_filters.change, name="saved-filters"),
     path("interrupts/<slug:interrupt_id>/typed", decision_views.save_draft, name="save-draft"),
     path("interrupts/<slug:interrupt_id>/typed/discard", decision_views.discard_draft, name="discard-draft"),
     path("interrupts/<slug:interrupt_id>/undo", action_views.undo, name="undo"),

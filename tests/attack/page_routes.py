@@ -234,6 +234,13 @@ PAGES: dict[str, Page] = {
         _wait("/extend"), None, _with(by="3600"), frozenset({"lead", "operator"})
     ),
     "interrupts/<slug:interrupt_id>/skip": Page(_wait("/skip"), None, _with(reason="Not my field"), WHO_SEE),
+    "interrupts/<slug:interrupt_id>/snooze": Page(_wait("/snooze"), None, _with(**{"for": "900"}), WHO_DECIDE),
+    "filters/<slug:verb>": Page(
+        lambda _: "/filters/save",
+        None,
+        _with(name="Urgent", queue="engineering", list="risk=high"),
+        frozenset({"lead"}),
+    ),
     "interrupts/<slug:interrupt_id>/typed": Page(_wait("/typed"), None, _rejection, WHO_DECIDE, asks_by_itself=True),
     "interrupts/<slug:interrupt_id>/typed/discard": Page(_wait("/typed/discard"), None, _with()),
     "together": Page(lambda _: "/together", ALL_READ, _approved_together, WHO_DECIDE),
