@@ -29,7 +29,8 @@ from django.utils.cache import patch_vary_headers
 from django_htmx.http import HttpResponseClientRedirect
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from reviewqueue import drafts, second_factors, sessions
+from reviewqueue import drafts
+from reviewqueue.accounts import second_factors, sessions
 from reviewqueue.serving import rate_limits
 from reviewqueue.serving.client_address import client_network
 from reviewqueue.serving.request_ids import ENVIRON, HEADER, choose_request_id, using_id

@@ -50,11 +50,12 @@ class VisibleScope:
     """What ``visible_interrupts`` and ``visible_runs`` show a person, as primary keys, read now.
 
     ``everything``: an operator. Otherwise the rows of these queues and agents, and of runs that ``person`` started;
-    ``None``: nothing, because the person is inactive.
+    ``None``: nothing, because the person is inactive. ``decides``: the queues of which the person is a reviewer or lead.
     """
 
     everything: bool = False
     queues: frozenset[int] = frozenset()
+    decides: frozenset[int] = frozenset()
     agents: frozenset[int] = frozenset()
     person: int | None = None
 
@@ -69,20 +70,22 @@ def scope_rows(person: int) -> QuerySet[Any, tuple[str, int]]:
     groups = Group.objects.filter(user=person)
     operators = groups.filter(name=OPERATORS)
     queues, agents = _queues_of(groups.values("pk")), Agent.objects.filter(owner__in=groups.values("pk"))
+    decides = _queues_decided_by(groups.values("pk"))
     rows = [
         kind.order_by().annotate(kind=Value(name)).values_list("kind", "pk")
-        for name, kind in (("operators", operators), ("queue", queues), ("agent", agents))
+        for name, kind in (("operators", operators), ("queue", queues), ("agent", agents), ("decides", decides))
     ]
     return rows[0].union(*rows[1:], all=True)
 
 
 def make_scope(person: AbstractUser, rows: Iterable[tuple[str, int]]) -> VisibleScope:
-    of_kind: dict[str, set[int]] = {"operators": set(), "queue": set(), "agent": set()}
+    of_kind: dict[str, set[int]] = {"operators": set(), "queue": set(), "agent": set(), "decides": set()}
     for kind, pk in rows:
         of_kind[kind].add(pk)
     return VisibleScope(
         everything=bool(of_kind["operators"]),
         queues=frozenset(of_kind["queue"]),
+        decides=frozenset(of_kind["decides"]),
         agents=frozenset(of_kind["agent"]),
         person=person.pk,
     )
@@ -189,7 +192,10 @@ def _queues_of(groups: Any) -> QuerySet[Queue]:
 
 def queues_decided_by(person: AbstractUser) -> QuerySet[Queue]:
     """Return the queues in which the person is a reviewer or lead."""
-    groups = list(person.groups.values_list("pk", flat=True)) if person.is_active else []
+    return _queues_decided_by(list(person.groups.values_list("pk", flat=True)) if person.is_active else [])
+
+
+def _queues_decided_by(groups: Any) -> QuerySet[Queue]:
     return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
 
 

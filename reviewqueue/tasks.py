@@ -18,7 +18,8 @@ from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
-from reviewqueue import drafts, permission_sweep, sessions
+from reviewqueue import drafts, permission_sweep
+from reviewqueue.accounts import sessions
 from reviewqueue.models import Heartbeat
 from reviewqueue.notifications import derivation, messages, senders
 from reviewqueue.outbound import http_client

@@ -103,6 +103,25 @@ def flush_without_guards() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def static_files_listed_once() -> Iterator[None]:
+    """Let all test clients of a process share one list of the static files: each makes its own middleware."""
+    from whitenoise.middleware import WhiteNoiseMiddleware
+
+    list_files = WhiteNoiseMiddleware.add_files_from_finders
+    listed: dict[str, Any] = {}
+
+    def list_files_once(self: WhiteNoiseMiddleware) -> None:
+        if self.static_prefix not in listed:
+            list_files(self)
+            listed[self.static_prefix] = dict(self.files)
+        self.files.update(listed[self.static_prefix])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", list_files_once)
+        yield
+
+
 #: Tests of programs and texts around the product. Other tests cover the statements that they cause on both databases.
 ON_ONE_DATABASE = (
     "tests/adapters/",
@@ -124,6 +143,17 @@ ON_ONE_DATABASE = (
     "tests/pages/test_rendered_forms.py",
     "tests/pages/test_value_browser.py",
     "tests/pages/test_values.py",
+    # Refused by the method, the media type, the CSRF token or an unknown member, before the view writes a row.
+    "tests/attack/test_page_authority.py::test_no_other_method_does_anything",
+    "tests/attack/test_page_authority.py::test_nothing_is_changed_by_a_form_of_another_site",
+    "tests/attack/test_payloads.py::test_a_body_in_another_form_is_refused",
+    "tests/attack/test_payloads.py::test_an_unknown_member_is_refused_with_its_pointer",
+    # An error that the test itself raises, in place of the view or of the check of the key.
+    "tests/attack/test_secrets.py::test_no_fault_on_a_page_reports_what_was_sent",
+    "tests/attack/test_secrets.py::test_no_fault_behind_the_api_reports_what_was_sent",
+    # Headers that middleware sets on every response, whatever the view does.
+    "tests/reviewqueue/test_request_ids.py",
+    "tests/reviewqueue/test_sessions.py::test_no_page_is_stored_in_a_cache",
 )
 
 

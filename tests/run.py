@@ -1,6 +1,6 @@
 """`python3 manage.py test [--on sqlite|postgresql] [--all] [--long] [pytest arguments]`: all checks by one command.
 
-In this order: format, lint, layers, Django's checks, migrations, types, templates; then the suite on SQLite; then on a
+In this order: format, lint, types, layers, Django's checks, migrations, templates; then the suite on SQLite; then on a
 PostgreSQL started for the run: the suite, races and kills, the browser. Every part runs even if an earlier one failed,
 and the last lines show how each ended.
 
@@ -19,6 +19,7 @@ everything and writes it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import os
 import platform
@@ -30,6 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -149,14 +151,23 @@ def _is_to_write(chosen: argparse.Namespace, pytest_arguments: list[str]) -> boo
 def check(run: Run) -> None:
     headline("Checks")
     environment = run.environment | {"PYTHONPATH": str(ROOT)}
-    for name, command in commands_of_checks():
-        began = time.monotonic()
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        good = done.returncode == 0
-        print(f"{'ok  ' if good else 'FAIL'} {name}", flush=True)
-        if not good:
-            print(f"{done.stdout}{done.stderr}\n     command: {shown(command)}\n", flush=True)
-        run.note(name, good, "ok" if good else "failed, see above", began)
+    checks = commands_of_checks()
+    with ThreadPoolExecutor(max_workers=int(PROCESSES)) as several_at_once:
+        results = several_at_once.map(lambda check: run_check(check[1], environment), checks)
+        for (name, command), (good, output, seconds) in zip(checks, results, strict=True):
+            print(f"{'ok  ' if good else 'FAIL'} {name}", flush=True)
+            if not good:
+                print(f"{output}\n     command: {shown(command)}\n", flush=True)
+            run.endings.append(
+                Ending(part=name, good=good, result="ok" if good else "failed, see above", seconds=seconds)
+            )
+
+
+def run_check(command: list[str], environment: dict[str, str]) -> tuple[bool, str, float]:
+    """Return whether the check passed, its output, and the seconds that it took."""
+    began = time.monotonic()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode == 0, done.stdout + done.stderr, time.monotonic() - began
 
 
 def commands_of_checks() -> list[tuple[str, list[str]]]:
@@ -164,10 +175,10 @@ def commands_of_checks() -> list[tuple[str, list[str]]]:
     checks = [
         ("format", [program("ruff"), "format", "--check", "--quiet", "."]),
         ("lint", [program("ruff"), "check", "--quiet", "."]),
+        ("types", [program("mypy"), "--no-error-summary"]),  # beside all that follow: it takes the longest
         ("layers", [program("lint-imports"), "--no-logo"]),
         ("check", [*django, "check", "--fail-level", "WARNING"]),
         ("migrations", [*django, "makemigrations", "--check", "--dry-run"]),
-        ("types", [program("mypy"), "--no-error-summary"]),
         ("types of the client", [program("mypy"), "--config-file", "clients/python/mypy.ini"]),
     ]
     templates = [str(path) for path in sorted((ROOT / "templates").rglob("*.html"))]
@@ -195,30 +206,62 @@ def shown(command: list[str]) -> str:
 def test(run: Run, *, on: str | None, pytest_arguments: list[str]) -> None:
     browser = find_browser(run)
     parts = own_choice if pytest_arguments else whole_suite
+    with contextlib.ExitStack() as until_the_end:
+        databases = started_databases(run, on, until_the_end)
+        templates = {} if pytest_arguments else migrated_templates(run, databases)
+        for name, database in databases.items():
+            addressed = {"DATABASE_URL": database.address} if name == "PostgreSQL" else {}
+            addressed |= {"REVIEWQUEUE_TEMPLATE": database.template} if name in templates else {}
+            has_browser = browser and (name == "PostgreSQL" or on == "sqlite")
+            parts(run, name, addressed, browser=has_browser, pytest_arguments=pytest_arguments)
+
+
+@dataclass(frozen=True)
+class Database:
+    """The URL of the database that tests replace by their own, and of the template of those."""
+
+    address: str
+    template: str
+
+
+def started_databases(run: Run, on: str | None, until_the_end: contextlib.ExitStack) -> dict[str, Database]:
+    """Return the databases to test on, in this order. Without a PostgreSQL the run fails, and tests on the other."""
+    databases = {}
     if on != "postgresql":
-        with tempfile.TemporaryDirectory(prefix="reviewqueue-template-") as folder:
-            addressed = {} if pytest_arguments else migrated_template(run, f"sqlite:///{folder}/template.sqlite3")
-            parts(run, "SQLite", addressed, browser=browser and on == "sqlite", pytest_arguments=pytest_arguments)
+        folder = until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="reviewqueue-template-"))
+        databases["SQLite"] = Database("", f"sqlite:///{folder}/template.sqlite3")
     if on == "sqlite":
-        return
+        return databases
     began = time.monotonic()
     try:
-        with postgresql.started() as server:
-            addressed = {"DATABASE_URL": server.address("reviewqueue")}
-            if not pytest_arguments:
-                addressed |= migrated_template(run, server.make_database("template_reviewqueue"))
-            parts(run, "PostgreSQL", addressed, browser=browser, pytest_arguments=pytest_arguments)
+        server = until_the_end.enter_context(postgresql.started())
     except postgresql.NoPostgreSQL as problem:
         print(problem, flush=True)
         run.note("suite on PostgreSQL", False, "no PostgreSQL, see above", began)
+    else:
+        template = server.make_database("template_reviewqueue")
+        databases["PostgreSQL"] = Database(server.address("reviewqueue"), template)
+    return databases
 
 
-def migrated_template(run: Run, address: str) -> dict[str, str]:
-    """Migrate a database once, for all test processes to copy. Without one, each process migrates its own."""
+def migrated_templates(run: Run, databases: dict[str, Database]) -> set[str]:
+    """Migrate one database of each kind, at the same time, for all test processes to copy. Return which were migrated.
+
+    Without one, each process migrates its own.
+    """
     command = [sys.executable, "-m", "django", "migrate", "--verbosity", "0"]
-    environment = run.environment | {"DATABASE_URL": address, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
-    return {"REVIEWQUEUE_TEMPLATE": address} if done.returncode == 0 else {}
+    shared = run.environment | {"PYTHONPATH": str(ROOT)}
+    started = {
+        name: subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=shared | {"DATABASE_URL": database.template},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for name, database in databases.items()
+    }
+    return {name for name, migration in started.items() if migration.wait() == 0}
 
 
 def whole_suite(

@@ -36,3 +36,7 @@ def test_a_call_into_another_module_of_the_product_is_a_switch():
     crossed = structure.traced(lambda: outer(foreign, inner))
     assert crossed.modules == {"ledger.outer", "runs.inner"}
     assert crossed.switches == {("ledger.outer", "runs.inner"): 2}
+
+
+def test_the_top_level_of_reviewqueue_has_at_most_fifteen_modules():
+    assert len(structure.top_level_modules()) <= 15, "put a module into the package of its subject"

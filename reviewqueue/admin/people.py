@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 
 from ledger.actors import person_actor
 from reviewqueue.admin.base import person_of
-from reviewqueue.operations.provisioning import account_state, record_change
+from reviewqueue.operations.provisioning.people import account_state, record_change
 from runs.configuration_history import CHANGED, CREATED, REMOVED, Subject, record_administration
 
 admin.site.unregister(User)

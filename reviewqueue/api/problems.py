@@ -216,11 +216,17 @@ def body_of(refusal: Refusal) -> dict[str, Any]:
 
 def answer_refusal(error: Exception, context: dict[str, Any]) -> Response:
     """Return the problem of an exception (DRF's exception handler). An unexpected one is logged, and not shown."""
-    refusal = _refusal_for(error)
-    if isinstance(refusal, InternalError):
-        log.error("%s %s failed", *_place(context.get("request")), exc_info=error)
+    refusal = refusal_of(error, context.get("request"))
     body = body_of(refusal)
     return _unlogged(Response(body, status=body["status"], content_type=MEDIA_TYPE, headers=headers_of(refusal)))
+
+
+def refusal_of(error: Exception, request: Any) -> Refusal:
+    """Return the refusal that a client gets for an exception. An unexpected one is logged, and not shown."""
+    refusal = _refusal_for(error)
+    if isinstance(refusal, InternalError):
+        log.error("%s %s failed", *_place(request), exc_info=error)
+    return refusal
 
 
 def headers_of(refusal: Refusal) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 from ledger.datetimes import format_datetime
 from ledger.exact_json import ABSENT
 from ledger.tokens import token_pattern
+from reviewqueue.datetimes import duration_text
 
 Schema = dict[str, Any]
 Serialized = dict[str, Any]
@@ -40,6 +41,8 @@ INTEGER = _plain({"type": "integer"})
 BOOLEAN = _plain({"type": "boolean"})
 #: RFC 3339, in UTC with six digits.
 DATETIME = _plain({"type": "string", "format": "date-time"}, format_datetime)
+#: ISO 8601, in days, hours, minutes and seconds.
+DURATION = _plain({"type": "string", "format": "duration"}, duration_text)
 DATE = _plain({"type": "string", "format": "date"}, date.isoformat)
 #: Any JSON value, exactly as it was sent.
 EXACT = _plain({})

@@ -7,7 +7,8 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from reviewqueue.api.authentication import Caller
+from reviewqueue.api.authentication import Caller, caller_of
+from reviewqueue.api.problems import TooManyCalls
 from reviewqueue.serving.rate_limits import calls_of_key
 
 
@@ -23,9 +24,19 @@ class CallsPerMinute(BaseThrottle):
         caller = request.user
         if not isinstance(caller, Caller):
             return True
-        holder = f"key:{caller.key.pk}" if caller.person is None else f"person:{caller.person.pk}"
-        self.seconds = calls_of_key.take(holder)
+        self.seconds = calls_of_key.take(_holder_of(caller))
         return not self.seconds
 
     def wait(self) -> float:
         return self.seconds
+
+
+def count_items(request: Request, count: int) -> None:
+    """Count a batch as one call for each of its items. Raises ``TooManyCalls`` before any of them is processed."""
+    seconds = calls_of_key.take_more(_holder_of(caller_of(request)), count - 1)
+    if seconds:
+        raise TooManyCalls(seconds=seconds)
+
+
+def _holder_of(caller: Caller) -> str:
+    return f"key:{caller.key.pk}" if caller.person is None else f"person:{caller.person.pk}"

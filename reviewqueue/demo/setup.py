@@ -15,16 +15,12 @@ from typing import Any
 
 from reviewqueue.demo.purchase_agent import send
 from reviewqueue.operations.api_keys import create_agent_key
-from reviewqueue.operations.provisioning import (
-    ProvisioningError,
-    add_agent,
-    add_call_label,
-    add_connection,
-    add_effect_rule,
-    add_person,
-    add_policy,
-    add_queue,
-)
+from reviewqueue.operations.provisioning.agents import add_agent, add_call_label, add_effect_rule
+from reviewqueue.operations.provisioning.connections import add_connection
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.operations.provisioning.people import add_person
+from reviewqueue.operations.provisioning.policies import add_policy
+from reviewqueue.operations.provisioning.queues import add_queue
 from runs.models import Agent
 
 BUYER, SUPPORT = "purchase-requests", "support-desk"

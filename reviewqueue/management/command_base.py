@@ -14,7 +14,7 @@ from ledger.datetimes import InvalidDatetime
 from reviewqueue.datetimes import parse_duration
 from reviewqueue.operations import health
 from reviewqueue.operations.installation import PROGRAM
-from reviewqueue.operations.provisioning import ProvisioningError
+from reviewqueue.operations.provisioning.names import ProvisioningError
 from runs.policies import rules_with_any_queue
 
 

@@ -19,10 +19,11 @@ from ledger.actors import person_actor
 from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.models import ApiKey
-from reviewqueue.operations import audit_log, provisioning
+from reviewqueue.operations import audit_log
 from reviewqueue.operations.api_keys import NewKey
 from reviewqueue.operations.installation import PROGRAM
-from reviewqueue.operations.provisioning import ProvisioningError
+from reviewqueue.operations.provisioning import agents, connections, keys, names, people
+from reviewqueue.operations.provisioning.names import ProvisioningError
 from reviewqueue.outbound import http_client
 from runs.configuration_history import REMOVED, lock_head
 from runs.errors import StaleVersion
@@ -35,6 +36,7 @@ MAX_LABELS = 500
 MAX_RULES = 500
 MAX_KEYS = 100
 MAX_LISTED_KEYS = 200
+DEFAULT_OVERLAP = timedelta(days=1)  # of two keys
 
 
 def find_agent(person: AbstractUser, slug: str) -> Agent:
@@ -55,7 +57,7 @@ def refuse_unless_operator(person: AbstractUser) -> None:
 def add_agent(person: AbstractUser, name: str, *, owner: str, effects: str) -> tuple[Agent, NewKey]:
     """Add an agent with its first key. Only operators can."""
     refuse_unless_operator(person)
-    return provisioning.add_agent(name, owner=owner, effects=effects, actor=person_actor(person))
+    return agents.add_agent(name, owner=owner, effects=effects, actor=person_actor(person))
 
 
 @transaction.atomic
@@ -65,7 +67,7 @@ def change_owner(person: AbstractUser, slug: str, *, owner: str, owner_seen: str
     Unknown outcomes and holds that are open stay with the group that they name.
     Raises ``StaleVersion`` if another operator changed the owner after ``owner_seen`` was shown.
     """
-    members = provisioning.lock_members(owner)
+    members = people.lock_members(owner)
     lock_head()
     refuse_unless_operator(person)
     agent = Agent.objects.select_for_update(of=("self",), no_key=True).select_related("owner").filter(slug=slug).first()
@@ -76,10 +78,10 @@ def change_owner(person: AbstractUser, slug: str, *, owner: str, owner_seen: str
     if agent.owner.name == owner:
         raise ProvisioningError(f"{owner} owns {slug} already.")
     before = audit_log.state_of(agent)
-    agent.owner = provisioning.find_or_add_group(owner)
+    agent.owner = names.find_or_add_group(owner)
     agent.save(update_fields=["owner"])
     audit_log.record(agent, actor=person_actor(person), action="owner changed", before=before)
-    provisioning.give_reconciliation(members, actor=person_actor(person))
+    people.give_reconciliation(members, actor=person_actor(person))
     return agent
 
 
@@ -106,26 +108,26 @@ def add_key(
         raise ProvisioningError("A key must have a name that says what it is for.")
     _refuse_too_many(_valid_keys(agent))
     actor = person_actor(person)
-    return provisioning.add_agent_key(slug, scopes=scopes, name=name.strip(), expires_at=expires_at, actor=actor)
+    return keys.add_agent_key(slug, scopes=scopes, name=name.strip(), expires_at=expires_at, actor=actor)
 
 
 @transaction.atomic
 def rotate_key(
-    person: AbstractUser, slug: str, prefix: str, *, overlap: timedelta, expires_at: datetime | None
+    person: AbstractUser, slug: str, prefix: str, *, overlap: timedelta = DEFAULT_OVERLAP, expires_at: datetime | None
 ) -> NewKey:
     """Replace a key of an agent; both are valid during the overlap."""
     lock_head()
     key = _find_key(person, slug, prefix)
     valid = _valid_keys(find_agent(person, slug))
     _refuse_too_many(valid if overlap else valid.exclude(pk=key.pk))
-    return provisioning.rotate_key(key.pk, overlap=overlap, expires_at=expires_at, actor=person_actor(person))
+    return keys.rotate_key(key.pk, overlap=overlap, expires_at=expires_at, actor=person_actor(person))
 
 
 @transaction.atomic
 def revoke_key(person: AbstractUser, slug: str, prefix: str) -> ApiKey:
     """Revoke a key of an agent at once."""
     lock_head()
-    return provisioning.revoke_key(_find_key(person, slug, prefix).pk, actor=person_actor(person))
+    return keys.revoke_key(_find_key(person, slug, prefix).pk, actor=person_actor(person))
 
 
 def _valid_keys(agent: Agent) -> QuerySet[ApiKey]:
@@ -152,7 +154,7 @@ def set_effect_mode(person: AbstractUser, slug: str, *, effects: str) -> Agent:
     """Let an agent begin any effect, or only listed ones."""
     lock_head()
     find_agent(person, slug)
-    return provisioning.set_effect_mode(slug, effects=effects, actor=person_actor(person))
+    return agents.set_effect_mode(slug, effects=effects, actor=person_actor(person))
 
 
 @transaction.atomic
@@ -164,7 +166,7 @@ def add_effect_rule(person: AbstractUser, slug: str, *, pattern: str, reason: st
         raise ProvisioningError("A name or pattern must have 1 to 200 characters.")
     if EffectRule.objects.filter(agent=agent).count() >= MAX_RULES:
         raise ProvisioningError(f"An agent has at most {MAX_RULES} effect rules.")
-    return provisioning.add_effect_rule(pattern, agent=slug, reason=reason, actor=person_actor(person))
+    return agents.add_effect_rule(pattern, agent=slug, reason=reason, actor=person_actor(person))
 
 
 @transaction.atomic
@@ -172,7 +174,7 @@ def remove_effect_rule(person: AbstractUser, slug: str, *, pattern: str) -> Effe
     """Remove the rule with exactly this pattern."""
     lock_head()
     find_agent(person, slug)
-    return provisioning.remove_effect_rule(pattern, agent=slug, actor=person_actor(person))
+    return agents.remove_effect_rule(pattern, agent=slug, actor=person_actor(person))
 
 
 @transaction.atomic
@@ -189,11 +191,11 @@ def add_call_label(
     if CallLabel.objects.filter(agent=agent).count() >= MAX_LABELS:
         raise ProvisioningError(f"An agent has at most {MAX_LABELS} call labels.")
     stated = {"sentence": sentence, "arguments": arguments, "actor": person_actor(person)}
-    return provisioning.add_call_label(name, agent=slug, **stated)  # type: ignore[arg-type]
+    return agents.add_call_label(name, agent=slug, **stated)  # type: ignore[arg-type]
 
 
 @transaction.atomic
-def remove_call_label(person: AbstractUser, slug: str, *, name: str) -> None:
+def remove_call_label(person: AbstractUser, slug: str, *, name: str) -> CallLabel:
     """Remove a call label; the call is then shown by its name."""
     lock_head()
     label = CallLabel.objects.filter(agent=find_agent(person, slug), name=name).select_related("agent").first()
@@ -201,6 +203,7 @@ def remove_call_label(person: AbstractUser, slug: str, *, name: str) -> None:
         raise ProvisioningError(f"Agent {slug} has no label for {name}.")
     audit_log.record(label, actor=person_actor(person), action=REMOVED)
     label.delete()
+    return label
 
 
 # --- connections ------------------------------------------------------------------------------------------------------
@@ -220,17 +223,17 @@ def add_connection(person: AbstractUser, slug: str, *, name: str, url: str, secr
             f"The environment variable of a secret must begin with {VARIABLE_PREFIX}; "
             f"for another name use the command: {PROGRAM} add_connection."
         )
-    provisioning.check_connection(name, url=url, secret=secret)
+    connections.check_connection(name, url=url, secret=secret)
     with transaction.atomic():
         lock_head()
         if Connection.objects.filter(agent=find_agent(person, slug)).count() >= MAX_CONNECTIONS:
             raise ProvisioningError(f"An agent has at most {MAX_CONNECTIONS} connections.")
         stated = {"url": url, "secret": secret, "actor": person_actor(person)}
-        return provisioning.insert_connection(name, agent=slug, **stated)
+        return connections.insert_connection(name, agent=slug, **stated)
 
 
 @transaction.atomic
-def remove_connection(person: AbstractUser, slug: str, *, name: str) -> None:
+def remove_connection(person: AbstractUser, slug: str, *, name: str) -> Connection:
     """Remove a connection. Facts and probes that use it cannot be checked any more."""
     lock_head()
     connection = _find_connection(person, slug, name)
@@ -239,6 +242,7 @@ def remove_connection(person: AbstractUser, slug: str, *, name: str) -> None:
         connection.delete()
     except ProtectedError:
         raise ProvisioningError(f"Facts of runs were checked by the connection {name}, so it must stay.") from None
+    return connection
 
 
 def test_connection(person: AbstractUser, slug: str, *, name: str, path: str) -> str:

@@ -17,16 +17,16 @@ from django.db.models import Q
 
 from ledger.actors import person_actor
 from ledger.errors import NotFound
-from reviewqueue import permissions, second_factors, sessions
+from reviewqueue import permissions
+from reviewqueue.accounts import second_factors, sessions
 from reviewqueue.models import PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.operations.installation import PROGRAM
-from reviewqueue.operations.provisioning import (
+from reviewqueue.operations.provisioning.names import SYSTEM, ProvisioningError
+from reviewqueue.operations.provisioning.people import (
     QUEUE_ROLES,
-    SYSTEM,
     AddedPerson,
-    ProvisioningError,
     account_state,
     add_person,
     record_change,

@@ -19,8 +19,10 @@ from ledger.actors import person_actor
 from ledger.digests import digest
 from ledger.errors import NotFound
 from reviewqueue import permissions
-from reviewqueue.operations import audit_log, provisioning
-from reviewqueue.operations.provisioning import DraftPolicy, PolicyRules, ProvisioningError
+from reviewqueue.operations import audit_log
+from reviewqueue.operations.provisioning import names, policies, queues
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.operations.provisioning.policies import DraftPolicy, PolicyRules
 from runs.configuration_history import CHANGED, lock_head
 from runs.errors import StaleVersion
 from runs.models import Agent, Interrupt, Policy, Queue
@@ -66,6 +68,14 @@ def _with_groups(queues: QuerySet[Queue]) -> QuerySet[Queue]:
     return queues.select_related("owner", "reviewers", "leads", "auditors")
 
 
+def refuse_unless_administrator(person: AbstractUser) -> None:
+    """Refuse people who administer no queue and no agent as if there were nothing. Raises ``NotFound``."""
+    if permissions.is_operator(person):
+        return
+    if not (permissions.owned_queues(person).exists() or permissions.owned_agents(person).exists()):
+        raise NotFound
+
+
 def queues_of(person: AbstractUser) -> QuerySet[Queue]:
     """Return the queues that the person administers, by name."""
     return _with_groups(permissions.owned_queues(person)).order_by("slug")
@@ -81,7 +91,7 @@ def add_queue(person: AbstractUser, name: str, *, owner: str) -> Queue:
     """Add a queue with the groups of its people. Only operators can."""
     if not permissions.is_operator(person):
         raise NotFound
-    return provisioning.add_queue(name, owner=owner, actor=person_actor(person))
+    return queues.add_queue(name, owner=owner, actor=person_actor(person))
 
 
 @transaction.atomic
@@ -100,7 +110,7 @@ def change_queue(
     if owner:
         if not permissions.is_operator(person):
             raise ProvisioningError("Only operators can change the owner of a queue.")
-        queue.owner = provisioning.find_or_add_group(owner)
+        queue.owner = names.find_or_add_group(owner)
     if accepts_new is not None:
         queue.accepts_new = accepts_new
     if audit_log.state_of(queue) == before:
@@ -142,7 +152,7 @@ def preview_policy(
 ) -> PolicyPreview:
     """Return what the next version would change. Nothing is stored."""
     find_policy(person, reason, agent=agent)
-    draft = provisioning.draft_policy(reason, agent=agent, **changes)
+    draft = policies.draft_policy(reason, agent=agent, **changes)
     _refuse_beyond_owner(person, draft)
     before, after = _reached_queues(_current(draft)), _reached_queues(draft.policy)
     return PolicyPreview(
@@ -164,8 +174,8 @@ def add_policy(
     if (0 if last is None else last.version) != based_on:
         now = "no version" if last is None else f"version {last.version}"
         raise StaleVersion(f"The policy of {reason} has {now} now. Nothing was done. Read it again.")
-    _refuse_beyond_owner(person, provisioning.draft_policy(reason, agent=agent, **changes))
-    return provisioning.add_policy(reason, agent=agent, actor=person_actor(person), **changes)
+    _refuse_beyond_owner(person, policies.draft_policy(reason, agent=agent, **changes))
+    return policies.add_policy(reason, agent=agent, actor=person_actor(person), **changes)
 
 
 def _current(draft: DraftPolicy) -> Policy | None:

@@ -19,12 +19,8 @@ from django.core.validators import validate_email
 from django.db import transaction
 
 from reviewqueue import permissions
-from reviewqueue.operations.provisioning import (
-    ProvisioningError,
-    account_state,
-    group_of_role,
-    record_change,
-)
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.operations.provisioning.people import account_state, group_of_role, record_change
 from runs.models import Agent
 
 #: The actor of recorded changes.

@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from reviewqueue import sessions
+from reviewqueue.accounts import sessions
 from reviewqueue.pages.rendering import PageRequest, redirect_page, render_page
 
 

@@ -23,7 +23,8 @@ from reviewqueue import permissions
 from reviewqueue.models import ApiKey
 from reviewqueue.operations import administration
 from reviewqueue.operations.api_keys import SCOPES, NewKey
-from reviewqueue.operations.provisioning import MODE_LABELS, ProvisioningError
+from reviewqueue.operations.provisioning.agents import MODE_LABELS
+from reviewqueue.operations.provisioning.names import ProvisioningError
 from reviewqueue.pages.agents import agents_shown
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain

@@ -16,7 +16,8 @@ from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.operations import people as accounts
 from reviewqueue.operations.installation import PROGRAM
-from reviewqueue.operations.provisioning import ROLES, ProvisioningError
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.operations.provisioning.people import ROLES
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from runs.models import Agent, Queue
 

@@ -21,42 +21,13 @@ from ledger.errors import NotFound, Refusal
 from reviewqueue import permissions
 from reviewqueue.datetimes import duration_text, parse_duration
 from reviewqueue.operations import queue_administration as administration
-from reviewqueue.operations.provisioning import POLICY_RULES, ProvisioningError
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.operations.provisioning.policies import CHOICES, DURATIONS, FLAGS, NUMBERS, POLICY_RULES
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.models import Agent, Interrupt, Policy, Queue
-from runs.states import InterruptStatus, OnExpiry, OnReject, Risk, SecondFactor
+from runs.states import InterruptStatus
 
-DURATIONS = {
-    "deadline_default": "Deadline of a request without one",
-    "deadline_min": "Shortest deadline",
-    "deadline_max": "Longest deadline",
-    "escalate_wait": "Deadline in the next queue",
-    "permit_ttl": "How long an approval can be used",
-    "freshness": "How long checked facts count as current",
-    "claim_time": "How long a reviewer's claim is valid",
-    "expire_paused": "How long a run can stay paused",
-    "expire_blocked": "How long a run can stay on hold",
-    "expire_revalidating": "How long facts can stay unchecked",
-}
-FLAGS = {
-    "any_queue": "A request can name any queue",
-    "self_review": "The person who started a run can decide about it",
-    "require_reason": "A rejection must have a reason",
-    "default_may_approve": "An automatic answer at the deadline can approve",
-    "pause_stops_deadline": "A pause of the run stops the deadline",
-}
-CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "on_expiry": ("At the deadline", (OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.ESCALATE)),
-    "then": ("After the last queue", (OnExpiry.CANCEL, OnExpiry.FAIL)),
-    "on_reject": ("After a rejection", tuple(OnReject.values)),
-    "second_factor": ("Decisions that need a second factor of their own", tuple(SecondFactor.values)),
-    "risk_floor": ("Lowest risk of a request", tuple(Risk.values)),
-}
-NUMBERS = {
-    "quorum": "How many people must approve the same call",
-    "max_rounds": "How often a review can be renewed",
-}
 MAX_FIELD = 1_000
 
 
@@ -86,10 +57,9 @@ class ShownRule:
 @not_found_if_invisible
 def queues(request: PageRequest) -> HttpResponse:
     """List the queues and policies that the reader administers."""
+    administration.refuse_unless_administrator(request.user)
     found = list(administration.queues_of(request.user))
     is_operator = permissions.is_operator(request.user)
-    if not (found or is_operator or permissions.owned_agents(request.user).exists()):
-        raise NotFound
     waiting = Interrupt.objects.filter(status=InterruptStatus.WAITING, queue__in=found)
     counts = dict(waiting.values_list("queue").annotate(count=Count("pk")).order_by())
     policies = administration.newest_policies(request.user)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from django_htmx.middleware import HtmxDetails
 from ledger import clock
 from ledger.errors import NotFound
 from reviewqueue.queries import inbox
+from reviewqueue.queries.open_requests import shown_number
 
 R = TypeVar("R", bound=HttpResponseBase)
 
@@ -43,15 +45,14 @@ def render_page(request: PageRequest, template: str, context: dict[str, Any], *,
     """Render the page, or for htmx its main part, with "now" and the count of the inbox."""
     context.setdefault("now", clock.now())
     if not request.htmx and "inbox_count" not in context:
-        context["inbox_count"] = inbox_count(request)
+        context["inbox_count"] = inbox_count(request, now=context["now"])
     context["frame"] = "fragment.html" if request.htmx else "base.html"
     return render(request, template, context, status=status)
 
 
-def inbox_count(request: PageRequest) -> str:
-    """Return the number of open requests in the reader's inbox, for the navigation."""
-    count = inbox.count_open_requests(request.user)
-    return f"{inbox.MAX_COUNTED_OPEN}+" if count > inbox.MAX_COUNTED_OPEN else str(count)
+def inbox_count(request: PageRequest, *, now: datetime) -> str:
+    """Return the number of open requests that the reader can decide now, for the navigation."""
+    return shown_number(*inbox.count_decidable_requests(request.user, now=now))
 
 
 def redirect_page(request: PageRequest, address: str) -> HttpResponse:

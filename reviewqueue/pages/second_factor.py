@@ -36,8 +36,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from ledger.actors import person_actor
-from reviewqueue import second_factors, sessions
-from reviewqueue.operations.provisioning import account_state, record_change
+from reviewqueue.accounts import second_factors, sessions
+from reviewqueue.operations.provisioning.people import account_state, record_change
 
 MAX_CREDENTIAL_LENGTH = 20_000
 MAX_NAME_LENGTH = 60

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 from django.utils.dateparse import parse_datetime
@@ -23,10 +23,10 @@ from ledger.exact_json import null_if_longer
 from reviewqueue import permissions
 from reviewqueue.permissions import read_scope
 from reviewqueue.queries import inbox_filters
+from reviewqueue.queries.decidable import filter_decidable, filter_decidable_now, filter_unclaimed
 from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters, named_keys, search
 from reviewqueue.queries.open_requests import (
     ENDED_ORDER,
-    MAX_COUNTED_OPEN,
     NO_FILTERS,
     ORDER,
     REVERSE,
@@ -41,7 +41,7 @@ from reviewqueue.queries.ordered_branches import compile_branches, count_keys, f
 from reviewqueue.queries.pagination import PUBLIC_ID, find_primary_key
 from reviewqueue.queries.visible_ranges import interrupt_ranges
 from runs.kill_switch import open_halts
-from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt, Queue, Run
+from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt
 from runs.states import DecisionStatus, InterruptStatus
 
 PAGE_SIZE = 50
@@ -54,8 +54,9 @@ CALL_ANNOTATIONS: dict[str, Any] = {
 
 
 class View(StrEnum):
-    """The lists of the inbox."""
+    """The lists of the inbox. The first is the one that opens."""
 
+    DECIDE = "decide"
     OPEN = "open"
     MINE = "mine"
     UNCLAIMED = "unclaimed"
@@ -63,7 +64,7 @@ class View(StrEnum):
     EXPIRED = "expired"
 
 
-OPEN_VIEWS = frozenset({View.OPEN, View.MINE, View.UNCLAIMED})
+OPEN_VIEWS = frozenset({View.DECIDE, View.OPEN, View.MINE, View.UNCLAIMED})
 CLOSED_STATUSES = {
     View.DECIDED: (InterruptStatus.ANSWERED,),
     View.EXPIRED: (
@@ -147,8 +148,16 @@ def list_keys(
         rows = filter_open(person, view, filters=filters, now=now, seen=seen)
         rows = rows if after is None else rows.filter(filter_after_open(*after))
         return list(rows.order_by(*get_sort_key(view)).values_list("pk", flat=True)[:limit])
-    rows = Interrupt.objects.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else Interrupt.objects.all()
-    return (seen or read_open_requests(person)).first(rows, filters=filters, after=after, limit=limit)
+    return (seen or read_open_requests(person)).first(
+        _rows_of(view, person, now=now), filters=filters, after=after, are_decided=view == View.DECIDE, limit=limit
+    )
+
+
+def _rows_of(view: View, person: AbstractUser, *, now: datetime) -> QuerySet[Interrupt]:
+    """Return the requests that an open view shows of each group, apart from *Mine*, which is a short list."""
+    if view == View.DECIDE:
+        return Interrupt.objects.filter(filter_decidable_now(person.pk, now=now))
+    return Interrupt.objects.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else Interrupt.objects.all()
 
 
 def filter_open(
@@ -158,9 +167,10 @@ def filter_open(
     if view == View.MINE:
         waits = filter_by_view(permissions.visible_interrupts(person), view, person, now=now)
         return apply_filters(waits, filters, order=get_sort_key(view))
-    rows = Interrupt.objects.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else Interrupt.objects.all()
-    open_requests = seen or read_open_requests(person)
-    return _search(rows, filters, partial(open_requests.first_as_subquery, filters=filters))
+    first = partial(
+        (seen or read_open_requests(person)).first_as_subquery, filters=filters, are_decided=view == View.DECIDE
+    )
+    return _search(_rows_of(view, person, now=now), filters, first)
 
 
 def list_ended_keys(
@@ -228,15 +238,10 @@ def list_selected_requests(person: AbstractUser, ids: list[str], *, now: datetim
     return _rows(shown, person, are_open=True, are_closed=True, now=now)
 
 
-def count_open_requests(person: AbstractUser) -> int:
-    """Return how many open requests the person may see; above ``MAX_COUNTED_OPEN`` a lower bound."""
-    return count_open(read_open_requests(person, are_counted=True))
-
-
-def count_open(seen: OpenRequests) -> int:
-    own = seen.own(Interrupt.objects.filter(status=InterruptStatus.WAITING))
-    own_number = 0 if seen.scope.everything else own.order_by()[: MAX_COUNTED_OPEN + 1].count()
-    return sum(group.number for group in seen.groups) + own_number
+def count_decidable_requests(person: AbstractUser, *, now: datetime) -> tuple[int, bool]:
+    """Return how many open requests the person can decide now, and whether more were not looked at."""
+    seen = read_open_requests(person, are_counted=True, count_decidable_at=now)
+    return sum(group.decidable for group in seen.groups), any(seen.is_more(group) for group in seen.groups)
 
 
 def get_list_fingerprint(
@@ -249,12 +254,13 @@ def get_list_fingerprint(
     """
     place, wanted = find_position(after), filters.but(text="")
     first: Any
-    if view in (View.OPEN, View.UNCLAIMED):  # keys and rows in one statement, because each open page asks every 2 s
-        some = (
-            Interrupt.objects.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else Interrupt.objects.all()
-        )
+    if view in OPEN_VIEWS - {View.MINE}:  # keys and rows in one statement, because each open page asks every 2 s
+        some, are_decided = _rows_of(view, person, now=now), view == View.DECIDE
         seen = read_open_requests(person)
-        first = seen.first_as_subquery(some, filters=wanted, after=place, limit=PAGE_SIZE + 1) or []
+        first = (
+            seen.first_as_subquery(some, filters=wanted, after=place, are_decided=are_decided, limit=PAGE_SIZE + 1)
+            or []
+        )
     else:
         first = list_keys(person, view=view, filters=wanted, after=place, limit=PAGE_SIZE + 1, now=now)
     rows = Interrupt.objects.filter(pk__in=first).order_by("pk").values_list(*_TRACED)
@@ -275,10 +281,10 @@ def get_neighbours(
         ahead = waits.filter(filter_before_open(*place)).order_by(*REVERSE).values_list("pk", flat=True)[:1]
         before, after = list(ahead), list(behind)
     else:
-        rows = Interrupt.objects.filter(filter_unclaimed(now=now)) if open_view == View.UNCLAIMED else Interrupt.objects
+        rows, are_decided = _rows_of(open_view, person, now=now), open_view == View.DECIDE
         seen = read_open_requests(person)
-        before = seen.first(rows.all(), filters=filters, before=place, limit=1)
-        after = seen.first(rows.all(), filters=filters, after=place, limit=1)
+        before = seen.first(rows, filters=filters, before=place, are_decided=are_decided, limit=1)
+        after = seen.first(rows, filters=filters, after=place, are_decided=are_decided, limit=1)
     found = Interrupt.objects.select_related("agent").defer(*_NOT_IN_ROWS).in_bulk([*before, *after])
     return (
         next((found[pk] for pk in before if pk in found), None),
@@ -289,7 +295,7 @@ def get_neighbours(
 def get_next_to_decide(
     person: AbstractUser,
     *,
-    view: View = View.OPEN,
+    view: View = View.DECIDE,
     filters: InboxFilters = NO_FILTERS,
     after: Interrupt | None = None,
     now: datetime,
@@ -298,8 +304,8 @@ def get_next_to_decide(
 
     It follows ``after``; if none does, the list starts again. For a view of closed requests, all open ones are used.
     """
-    open_view = view if view in OPEN_VIEWS else View.OPEN
-    conditions = Q(_decidable(person), deadline__gt=now) & (filter_unclaimed(now=now) | Q(claimed_by=person.pk))
+    open_view = view if view in OPEN_VIEWS else View.DECIDE
+    conditions = filter_decidable_now(person.pk, now=now)
     place = None if after is None else (after.risk_rank, after.deadline, after.pk)
     if open_view == View.MINE or filters.terms:
         waits = filter_open(person, open_view, filters=filters, now=now).filter(conditions)
@@ -312,36 +318,12 @@ def get_next_to_decide(
     rows = rows.filter(filter_unclaimed(now=now)) if open_view == View.UNCLAIMED else rows
     rows = rows if after is None else rows.exclude(pk=after.pk)
     seen = read_open_requests(person)
-    decided_in = _queues_of_decider(person)
 
     def first(place: Place | None) -> list[int]:
-        return seen.first(rows, filters=filters, after=place, among=lambda group: group.queue_id in decided_in, limit=1)
+        return seen.first(rows, filters=filters, after=place, are_decided=True, limit=1)
 
     ids = first(place) or (first(None) if place is not None else [])
     return Interrupt.objects.select_related("agent").filter(pk__in=ids).first()
-
-
-def _queues_of_decider(person: AbstractUser) -> set[int]:
-    groups = list(person.groups.values_list("pk", flat=True))
-    return set(Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups)).values_list("pk", flat=True))
-
-
-def _decidable(person: AbstractUser) -> Q:
-    """Return the filter for requests in the person's queues that they can decide, as far as a row shows."""
-    groups = list(person.groups.values_list("pk", flat=True))
-    queues = Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
-    led = Queue.objects.filter(leads__in=groups)
-    assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
-    started = Run.objects.filter(pk=OuterRef("run"), initiator=person.pk)
-    voted = Decision.objects.filter(
-        interrupt=OuterRef("pk"),
-        by=person.pk,
-        status=DecisionStatus.COUNTED,
-        content_digest=OuterRef("content_digest"),
-    )
-    is_assignable = Q(~Exists(assigned)) | Q(Exists(assigned.filter(person=person.pk, released_at=None)))
-    is_assignable |= Q(queue__in=led) & permissions.is_stuck()
-    return Q(queue__in=queues) & is_assignable & Q(~Exists(voted)) & (Q(policy__self_review=True) | Q(~Exists(started)))
 
 
 def _load_in_order(ids: list[int]) -> list[Interrupt]:
@@ -369,6 +351,8 @@ def filter_by_view(
     if view not in OPEN_VIEWS:
         return visible.filter(status__in=CLOSED_STATUSES[view])
     waiting = visible.filter(status=InterruptStatus.WAITING)
+    if view == View.DECIDE:
+        return waiting.filter(filter_decidable_now(person.pk, now=now))
     if view == View.MINE:
         return waiting.filter(filter_mine(person, now=now))
     return waiting.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else waiting
@@ -380,11 +364,6 @@ def filter_mine(person: AbstractUser, *, now: datetime) -> Q:
     held = Interrupt.objects.filter(status=InterruptStatus.WAITING, claimed_by=person.pk, claimed_until__gt=now)
     assigned = Assignee.objects.filter(person=person.pk, released_at=None).values_list("interrupt")
     return Q(pk__in=held.values_list("pk").union(assigned))
-
-
-def filter_unclaimed(*, now: datetime) -> Q:
-    """Return the filter for unclaimed requests; the claim of a person without permission does not count."""
-    return Q(claimed_by=None) | Q(claimed_until__lte=now) | permissions.lost_claims()
 
 
 def format_position(interrupt: Interrupt, view: View) -> str:
@@ -426,7 +405,7 @@ def _rows(
     decisions = _decisions(shown) if are_closed else {}
     theirs, stuck, lost = set[int](), set[int](), set[int]()
     if are_open and shown:
-        theirs = set(Interrupt.objects.filter(_decidable(person), pk__in=ids).values_list("pk", flat=True))
+        theirs = set(Interrupt.objects.filter(filter_decidable(person.pk), pk__in=ids).values_list("pk", flat=True))
         stuck, lost = _without_permission(ids)
     return [
         InboxRow(

@@ -7,6 +7,7 @@ queue and risk is a sum of the same numbers. With a text search, the rows found 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,10 +17,10 @@ from django.db import connection
 from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 
 from reviewqueue import permissions
+from reviewqueue.queries.decidable import filter_decidable_now, filter_unclaimed
 from reviewqueue.queries.inbox import (
     CLOSED_STATUSES,
     MAX_COUNTED_CLOSED,
-    MAX_COUNTED_OPEN,
     NO_FILTERS,
     OPEN_VIEWS,
     OpenRequests,
@@ -27,24 +28,25 @@ from reviewqueue.queries.inbox import (
     count_ended,
     filter_mine,
     filter_open,
-    filter_unclaimed,
     list_ended_keys,
     read_open_requests,
 )
 from reviewqueue.queries.inbox_filters import InboxFilters
+from reviewqueue.queries.open_requests import MAX_COUNTED_OPEN, shown_number
 from runs.models import Agent, Interrupt, Queue
 from runs.states import InterruptStatus
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestCount:
-    """A number of open requests with the same filter attributes."""
+    """A number of open requests with the same filter attributes. ``more``: not all were looked at."""
 
     queue: str
     agent: str
     reason: str
     risk: str
     views: dict[View, int]
+    more: bool = False
 
     def passes(self, filters: InboxFilters) -> bool:
         """Tell whether these requests pass the filters, apart from the text search."""
@@ -67,6 +69,7 @@ class InboxCounts:
     views: dict[View, int]
     more: frozenset[View]
     all_open: int
+    all_decidable: int
     choices: FilterChoices
     filters: InboxFilters
     tallies: tuple[RequestCount, ...] = field(repr=False)
@@ -83,21 +86,32 @@ class InboxCounts:
         """Return the length as text, with a plus if only the first rows were counted."""
         number = self.views[view] if queue is None else self.of(view, queue)
         most = MAX_COUNTED_OPEN if view in OPEN_VIEWS else MAX_COUNTED_CLOSED
-        return f"{most}+" if number > most else str(number)
+        filters = self.filters if queue is None else self.filters.but(queue=queue)
+        is_more = number > most or (view == View.DECIDE and _is_more(self.tallies, filters))
+        return shown_number(number, is_more, most=most)
 
     @property
     def shown_open(self) -> str:
         """Return how many requests are open, whatever the filters."""
-        return f"{MAX_COUNTED_OPEN}+" if self.all_open > MAX_COUNTED_OPEN else str(self.all_open)
+        return shown_number(self.all_open)
+
+    @property
+    def shown_decidable(self) -> str:
+        """Return how many requests the person can decide now, whatever the filters."""
+        return shown_number(self.all_decidable, _is_more(self.tallies, NO_FILTERS))
 
     def _sum(self, view: View, filters: InboxFilters) -> int:
         return sum(tally.views[view] for tally in self.tallies if tally.passes(filters))
 
 
+def _is_more(tallies: Iterable[RequestCount], filters: InboxFilters) -> bool:
+    return any(tally.more for tally in tallies if tally.passes(filters))
+
+
 def count_requests(
     person: AbstractUser,
     *,
-    view: View = View.OPEN,
+    view: View = View.DECIDE,
     filters: InboxFilters = NO_FILTERS,
     now: datetime,
     seen: OpenRequests | None = None,
@@ -106,7 +120,7 @@ def count_requests(
 
     ``seen``: the open requests that the person may see, if they were read and counted already.
     """
-    seen = seen or read_open_requests(person, are_counted=True)
+    seen = seen or read_open_requests(person, are_counted=True, count_decidable_at=now)
     everything = tallies = _tally_groups(seen, person, now=now)
     if filters.terms:
         tallies = _tally(
@@ -118,10 +132,12 @@ def count_requests(
         views[closed] = count_ended(seen.scope, statuses, filters=filters, limit=MAX_COUNTED_CLOSED + 1)
     more = {of for of in OPEN_VIEWS if views[of] > MAX_COUNTED_OPEN}
     more |= {closed for closed in CLOSED_STATUSES if views[closed] > MAX_COUNTED_CLOSED}
+    more |= {View.DECIDE} if _is_more(passing, filters) else set()
     return InboxCounts(
         views=views,
         more=frozenset(more),
         all_open=sum(tally.views[View.OPEN] for tally in everything),
+        all_decidable=sum(tally.views[View.DECIDE] for tally in everything),
         choices=_choices(seen, everything, view),
         filters=filters,
         tallies=tuple(tallies),
@@ -140,10 +156,14 @@ def _tally_groups(seen: OpenRequests, person: AbstractUser, *, now: datetime) ->
     tallies = []
     for group in seen.groups:
         place = (group.queue_id, group.agent_id, group.reason, group.risk)
-        views = {View.OPEN: group.number, View.MINE: mine[place], View.UNCLAIMED: max(0, group.number - held[place])}
-        tallies.append(
-            RequestCount(queue=group.queue, agent=group.agent, reason=group.reason, risk=group.risk, views=views)
-        )
+        views = {
+            View.DECIDE: group.decidable,
+            View.OPEN: group.number,
+            View.MINE: mine[place],
+            View.UNCLAIMED: max(0, group.number - held[place]),
+        }
+        named = {"queue": group.queue, "agent": group.agent, "reason": group.reason, "risk": group.risk}
+        tallies.append(RequestCount(**named, views=views, more=seen.is_more(group)))
     if seen.scope.everything:
         return tallies
     return tallies + _tally(seen.own(Interrupt.objects.filter(status=InterruptStatus.WAITING)), person, now=now)
@@ -152,10 +172,13 @@ def _tally_groups(seen: OpenRequests, person: AbstractUser, *, now: datetime) ->
 def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -> list[RequestCount]:
     as_flag = {"output_field": BooleanField()}
     first = waits.order_by().annotate(
+        decide=ExpressionWrapper(filter_decidable_now(person.pk, now=now), **as_flag),
         mine=ExpressionWrapper(filter_mine(person, now=now), **as_flag),
         unclaimed=ExpressionWrapper(filter_unclaimed(now=now), **as_flag),
     )
-    found = _group(first.values_list("queue", "agent", "reason", "risk", "mine", "unclaimed")[: MAX_COUNTED_OPEN + 1])
+    found = _group(
+        first.values_list("queue", "agent", "reason", "risk", "decide", "mine", "unclaimed")[: MAX_COUNTED_OPEN + 1]
+    )
     queues = dict(Queue.objects.filter(pk__in={group["queue"] for group in found}).values_list("pk", "slug"))
     agents = dict(Agent.objects.filter(pk__in={group["agent"] for group in found}).values_list("pk", "slug"))
     return [
@@ -177,11 +200,12 @@ def _group(first: QuerySet[Interrupt, Any]) -> list[dict[str, Any]]:
     """
     text, params = first.query.sql_with_params()
     names = ("queue", "agent", "reason", "risk")
-    counts = "count(*), count(*) FILTER (WHERE mine), count(*) FILTER (WHERE unclaimed)"
+    flags = (View.DECIDE, View.MINE, View.UNCLAIMED)
+    counts = ", ".join(["count(*)", *(f"count(*) FILTER (WHERE {flag})" for flag in flags)])
     groups = ", ".join(f'"{name}"' for name in names)
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {groups}, {counts} FROM ({text}) AS first GROUP BY {groups}", params)  # noqa: S608  no user input
-        keys = (*names, View.OPEN, View.MINE, View.UNCLAIMED)
+        keys = (*names, View.OPEN, *flags)
         return [dict(zip(keys, row, strict=True)) for row in cursor.fetchall()]
 
 

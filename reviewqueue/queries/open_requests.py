@@ -7,7 +7,7 @@ depends on how many requests are open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,8 @@ from django.db.models.lookups import GreaterThan, LessThan
 
 from ledger.prepared_queries import Parameter, int_parameter, text_parameter
 from reviewqueue.permissions import VisibleScope, make_scope, scope_rows
+from reviewqueue.queries.decidable import COLUMNS as DECIDABLE_COLUMNS
+from reviewqueue.queries.decidable import decidable_sql
 from reviewqueue.queries.inbox_filters import InboxFilters
 from reviewqueue.queries.ordered_branches import Statement, compile_branch, first_keys, keys_subquery
 from runs.models import Interrupt, Run
@@ -53,9 +55,9 @@ WITH RECURSIVE scope(kind, pk) AS ({scope}), asked(id) AS (
             ORDER BY n.queue_id, n.agent_id, n.reason, n.risk_rank LIMIT 1)
     FROM unasked JOIN runs_interrupt g ON g.id = unasked.id
 )
-SELECT kind, pk, NULL, NULL, NULL, NULL, NULL, NULL FROM scope
+SELECT kind, pk, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM scope
 UNION ALL
-SELECT 'group', g.queue_id, g.agent_id, g.reason, g.risk_rank, q.slug, a.slug, {number}
+SELECT 'group', g.queue_id, g.agent_id, g.reason, g.risk_rank, q.slug, a.slug, {number}, {decidable}
 FROM (SELECT id FROM asked UNION ALL SELECT id FROM unasked) AS first
 JOIN runs_interrupt g ON g.id = first.id
 JOIN runs_agent a ON a.id = g.agent_id
@@ -69,11 +71,20 @@ _NUMBER = """CASE WHEN g.queue_id IS NULL THEN (SELECT count(*) FROM (SELECT 1 F
     ELSE (SELECT count(*) FROM (SELECT 1 FROM runs_interrupt i
         WHERE i.status = 'waiting' AND i.queue_id = g.queue_id AND i.agent_id = g.agent_id AND i.reason = g.reason
         AND i.risk_rank = g.risk_rank LIMIT {most}) AS counted) END"""
+#: Those of the first of a group that the person can decide now. The inner limit bounds the rows that are looked at.
+_DECIDABLE = """CASE WHEN EXISTS (SELECT 1 FROM scope WHERE kind = 'decides' AND pk = g.queue_id) THEN
+    (SELECT count(*) FROM (SELECT {columns} FROM runs_interrupt i
+        WHERE i.status = 'waiting' AND i.queue_id = g.queue_id AND i.agent_id = g.agent_id AND i.reason = g.reason
+        AND i.risk_rank = g.risk_rank ORDER BY i.deadline, i.id LIMIT {most}) AS runs_interrupt WHERE {condition})
+    ELSE 0 END"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenGroup:
-    """Open requests with the same filter attributes. ``number``: how many, up to ``MAX_COUNTED_OPEN`` + 1."""
+    """Open requests with the same filter attributes.
+
+    ``number``: how many, up to ``MAX_COUNTED_OPEN`` + 1. ``decidable``: how many of these the person can decide now.
+    """
 
     queue_id: int | None
     agent_id: int
@@ -82,6 +93,7 @@ class OpenGroup:
     queue: str
     agent: str
     number: int
+    decidable: int
 
     @property
     def risk(self) -> str:
@@ -99,6 +111,10 @@ class OpenRequests:
     scope: VisibleScope
     groups: tuple[OpenGroup, ...]
 
+    def is_more(self, group: OpenGroup) -> bool:
+        """Tell whether the group has requests that were not looked at to count those that the person can decide."""
+        return group.number > MAX_COUNTED_OPEN and group.queue_id in self.scope.decides
+
     def first(
         self,
         rows: QuerySet[Interrupt],
@@ -106,21 +122,28 @@ class OpenRequests:
         filters: InboxFilters = NO_FILTERS,
         after: Place | None = None,
         before: Place | None = None,
-        among: Callable[[OpenGroup], bool] = lambda group: True,
+        are_decided: bool = False,
         limit: int,
     ) -> list[int]:
         """Return the primary keys of the first of these rows, in the order of the inbox; before a place the last ones.
 
-        ``rows`` are further conditions on the requests; ``among`` limits the groups. A text search is not applied.
+        ``rows`` are further conditions on the requests; ``are_decided``: only those of queues in which the person
+        decides. A text search is not applied.
         """
         order = ORDER if before is None else REVERSE
-        return first_keys(self._branches(rows, filters, after, before, among, limit), order, limit)
+        return first_keys(self._branches(rows, filters, after, before, are_decided, limit), order, limit)
 
     def first_as_subquery(
-        self, rows: QuerySet[Interrupt], *, filters: InboxFilters, after: Place | None = None, limit: int
+        self,
+        rows: QuerySet[Interrupt],
+        *,
+        filters: InboxFilters,
+        after: Place | None = None,
+        are_decided: bool = False,
+        limit: int,
     ) -> RawSQL | None:
         """Return the same primary keys as a subquery; ``None`` if there is no group."""
-        branches = self._branches(rows, filters, after, None, lambda group: True, limit)
+        branches = self._branches(rows, filters, after, None, are_decided, limit)
         return keys_subquery(branches, ORDER, limit) if branches else None
 
     def _branches(
@@ -129,7 +152,7 @@ class OpenRequests:
         filters: InboxFilters,
         after: Place | None,
         before: Place | None,
-        among: Callable[[OpenGroup], bool],
+        are_decided: bool,
         limit: int,
     ) -> list[Statement]:
         order = ORDER if before is None else REVERSE
@@ -141,7 +164,9 @@ class OpenRequests:
         texts: dict[bool, Statement | None] = {}
         branches = []
         for group in self.groups:
-            if not group.passes(filters) or not among(group) or _is_outside(group, after, before):
+            if not group.passes(filters) or _is_outside(group, after, before):
+                continue
+            if are_decided and group.queue_id not in self.scope.decides:
                 continue
             has_queue = group.queue_id is not None
             if has_queue not in texts:
@@ -151,7 +176,7 @@ class OpenRequests:
             text = texts[has_queue]
             if text is not None:
                 branches.append((text[0], [_value_of(param, group) for param in text[1]]))
-        own = None if self.scope.everything else self.own(waiting, filters)
+        own = None if self.scope.everything or are_decided else self.own(waiting, filters)
         own_branch = None if own is None else compile_branch(own, order, limit)
         return branches if own_branch is None else [*branches, own_branch]
 
@@ -168,14 +193,29 @@ class OpenRequests:
         return rows.filter(run__in=started).exclude(beside)
 
 
-def read_open_requests(person: AbstractUser, *, are_counted: bool = False) -> OpenRequests:
-    """Read what the person may see now, and the groups of open requests in it."""
+def shown_number(number: int, is_more: bool = False, *, most: int = MAX_COUNTED_OPEN) -> str:
+    """Return a count as text, with a plus if it is only a lower bound."""
+    return f"{min(number, most)}+" if is_more or number > most else str(number)
+
+
+def read_open_requests(
+    person: AbstractUser, *, are_counted: bool = False, count_decidable_at: datetime | None = None
+) -> OpenRequests:
+    """Read what the person may see now, and the groups of open requests in it.
+
+    ``count_decidable_at``: also count those that the person can decide at this time.
+    """
     if not person.is_active:
         return OpenRequests(scope=VisibleScope(), groups=())
     scope, params = scope_rows(person.pk).query.get_compiler(connection=connection).as_sql()
-    number = _NUMBER.format(most=MAX_COUNTED_OPEN + 1) if are_counted else "0"
+    most = MAX_COUNTED_OPEN + 1
+    number, decidable, values = _NUMBER.format(most=most) if are_counted else "0", "0", list(params)
+    if count_decidable_at is not None:
+        condition, more = decidable_sql(person.pk, now=count_decidable_at)
+        columns = ", ".join(f"i.{name}" for name in DECIDABLE_COLUMNS)
+        decidable, values = _DECIDABLE.format(columns=columns, most=most, condition=condition), values + more
     with connection.cursor() as cursor:
-        cursor.execute(_GROUPS.format(scope=scope, number=number), params)
+        cursor.execute(_GROUPS.format(scope=scope, number=number, decidable=decidable), values)
         rows = cursor.fetchall()
     groups = [_group(row[1:]) for row in rows if row[0] == "group"]
     return OpenRequests(
@@ -185,7 +225,7 @@ def read_open_requests(person: AbstractUser, *, are_counted: bool = False) -> Op
 
 
 def _group(row: Sequence[Any]) -> OpenGroup:
-    queue_id, agent_id, reason, rank, queue, agent, number = row
+    queue_id, agent_id, reason, rank, queue, agent, number, decidable = row
     return OpenGroup(
         queue_id=queue_id,
         agent_id=agent_id,
@@ -194,6 +234,7 @@ def _group(row: Sequence[Any]) -> OpenGroup:
         queue=queue or "",
         agent=agent,
         number=number,
+        decidable=decidable,
     )
 
 

@@ -151,9 +151,7 @@ class ReceiptPage:
 
 def get_receipt_page(person: AbstractUser, decision_id: str) -> ReceiptPage:
     """Return the receipt of a decision: an accepted one for all who see the request, a refused one only for its author."""
-    found = Decision.objects.select_related("by").filter(public_id=decision_id).first()
-    if found is None or not _may_read(person, found):
-        raise NotFound
+    found = get_readable_decision(person, decision_id)
     wait = Interrupt.objects.select_related("queue", "policy", "run", "agent", "checkpoint", "schema")
     interrupt = wait.get(pk=found.interrupt_id)
     permit = Permit.objects.filter(decision=found).first()
@@ -176,6 +174,14 @@ def get_receipt_page(person: AbstractUser, decision_id: str) -> ReceiptPage:
         winner=find_winning_decision(interrupt),
         tally=tally_votes(interrupt),
     )
+
+
+def get_readable_decision(person: AbstractUser, decision_id: str) -> Decision:
+    """Return a decision that the person can read, as its receipt says. Raises ``NotFound``."""
+    found = Decision.objects.select_related("by").filter(public_id=decision_id).first()
+    if found is None or not _may_read(person, found):
+        raise NotFound
+    return found
 
 
 def _may_read(person: AbstractUser, decision: Decision) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db import connection
+from django.db.models import Q
 
 from reviewqueue.permissions import VisibleScope
 from reviewqueue.queries.ordered_branches import Statement, compile_branch, compile_branches, first_keys
@@ -12,7 +13,6 @@ from runs.models import Agent, Interrupt, Run
 from runs.states import RunStatus
 
 _NEWEST = ("-id",)
-_RARE = 1_000
 
 
 def interrupt_ranges(scope: VisibleScope, statuses: Iterable[str]) -> list[Q]:
@@ -34,7 +34,7 @@ def list_run_keys(
 ) -> list[int]:
     """Return the primary keys of the newest runs that the person may see, before a key.
 
-    By agent and status, by initiator, and for each queue by its index of runs.
+    By agent and status, by initiator, and for each queue and agent by the index of the runs behind a queue.
     """
     statuses = [status] if status else RunStatus.values
     rows = Run.objects.all() if before is None else Run.objects.filter(pk__lt=before)
@@ -45,36 +45,72 @@ def list_run_keys(
     if not scope.everything and scope.person is not None:
         wanted = Q(status=status) if status else Q()
         branches += compile_branches(rows, [Q(initiator=scope.person) & wanted], _NEWEST, limit)
-        branches += _behind_queues(rows, scope, agents=agents, agent=agent, status=status, before=before, limit=limit)
+        branches += _behind_queues(scope, agent=agent, status=status, before=before, limit=limit)
     return first_keys(branches, _NEWEST, limit, is_distinct=True)
 
 
 def _behind_queues(
-    rows: QuerySet[Run],
-    scope: VisibleScope,
-    *,
-    agents: list[int],
-    agent: int | None,
-    status: str,
-    before: int | None,
-    limit: int,
+    scope: VisibleScope, *, agent: int | None, status: str, before: int | None, limit: int
 ) -> list[Statement]:
-    """Return the runs behind the queues. Those of a rare status are few, and each is looked up among the interrupts."""
-    queues = sorted(scope.queues)
-    if status and queues:
-        rare = compile_branches(rows, [Q(agent=pk, status=status) for pk in agents], _NEWEST, _RARE)
-        few = first_keys(rare, _NEWEST, _RARE)
-        if len(few) < _RARE:
-            asked = Exists(Interrupt.objects.filter(run=OuterRef("pk"), queue__in=queues))
-            return compile_branches(Run.objects.filter(asked), [Q(pk__in=few)], _NEWEST, limit)
-    asked_in = Interrupt.objects.all() if agent is None else Interrupt.objects.filter(agent=agent)
-    asked_in = asked_in if before is None else asked_in.filter(run__lt=before)
-    if status:
-        # A subquery for each row, because a join begins at the newest run, which can be of another queue.
-        of_run = Run.objects.filter(pk=OuterRef("run")).values("status")[:1]
-        asked_in = asked_in.annotate(run_status=Subquery(of_run)).filter(run_status=status)
-    found = (compile_branch(asked_in.filter(queue=queue).distinct(), ("-run_id",), limit) for queue in queues)
+    """Return the runs behind the queues: for each queue and agent those of one index range, or of two with a status."""
+    found: list[Statement | None] = []
+    for queue, asking in _asking_agents(sorted(scope.queues), agent):
+        if status:
+            found.append(_with_status(queue, asking, status=status, before=before, limit=limit))
+            continue
+        asked_in = Interrupt.objects.filter(queue=queue, agent=asking)
+        asked_in = asked_in if before is None else asked_in.filter(run__lt=before)
+        found.append(compile_branch(asked_in.distinct(), ("-run_id",), limit))
     return [branch for branch in found if branch is not None]
+
+
+#: One jump in the index from each agent of a queue to the next.
+_ASKING_AGENTS = """
+WITH RECURSIVE asking(queue_id, agent_id) AS (
+    SELECT q.id, (SELECT i.agent_id FROM runs_interrupt i WHERE i.queue_id = q.id ORDER BY i.agent_id LIMIT 1)
+    FROM runs_queue q WHERE q.id IN ({queues})
+    UNION ALL
+    SELECT asking.queue_id, (SELECT i.agent_id FROM runs_interrupt i
+        WHERE i.queue_id = asking.queue_id AND i.agent_id > asking.agent_id ORDER BY i.agent_id LIMIT 1)
+    FROM asking WHERE asking.agent_id IS NOT NULL
+)
+SELECT queue_id, agent_id FROM asking WHERE agent_id IS NOT NULL ORDER BY queue_id, agent_id
+"""
+
+
+def _asking_agents(queues: list[int], agent: int | None) -> list[tuple[int, int]]:
+    """Return each queue with each agent that has asked its people."""
+    if agent is not None or not queues:
+        return [(queue, agent) for queue in queues if agent is not None]
+    with connection.cursor() as cursor:
+        cursor.execute(_ASKING_AGENTS.format(queues=", ".join(str(int(queue)) for queue in queues)))
+        return cursor.fetchall()
+
+
+#: The runs that are in two index ranges, newest first: those behind a queue (turn 1), and those with a status (turn 0).
+#: Each step jumps to the next place in the other range, so rows that only one of them has cost nothing where they
+#: follow each other. A place that both have is a result.
+_WITH_STATUS = """
+WITH RECURSIVE step(place, came, turn) AS (
+    SELECT (SELECT i.run_id FROM runs_interrupt i WHERE i.queue_id = {queue} AND i.agent_id = {agent} {older}
+        ORDER BY i.run_id DESC LIMIT 1), CAST(0 AS bigint), 1
+    UNION ALL
+    SELECT CASE WHEN step.turn = 1
+        THEN (SELECT r.id FROM runs_run r WHERE r.agent_id = {agent} AND r.status = %s AND r.id <= step.place
+            ORDER BY r.id DESC LIMIT 1)
+        ELSE (SELECT i.run_id FROM runs_interrupt i WHERE i.queue_id = {queue} AND i.agent_id = {agent}
+            AND i.run_id <= step.place - CASE WHEN step.place = step.came THEN 1 ELSE 0 END
+            ORDER BY i.run_id DESC LIMIT 1) END, step.place, 1 - step.turn
+    FROM step WHERE step.place IS NOT NULL
+)
+SELECT place AS run_id FROM step WHERE turn = 0 AND place = came LIMIT {limit}
+"""
+
+
+def _with_status(queue: int, agent: int, *, status: str, before: int | None, limit: int) -> Statement:
+    older = "" if before is None else f"AND i.run_id < {int(before)}"
+    text = _WITH_STATUS.format(queue=int(queue), agent=int(agent), older=older, limit=int(limit))
+    return text, [status]
 
 
 def _all_agents() -> list[int]:

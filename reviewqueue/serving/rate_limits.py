@@ -30,17 +30,27 @@ class RateLimit:
 
     def take(self, holder: str) -> int:
         """Count one request. Return 0 if it is allowed, else the seconds until the next one is allowed."""
+        return self._take(holder, 1, needed=1)
+
+    def take_more(self, holder: str, count: int) -> int:
+        """Count the other items of a request that ``take`` has counted as one. Returns the same as ``take``.
+
+        A full bucket allows a batch that is larger than the limit, and later requests wait for what it owes.
+        """
+        return self._take(holder, count, needed=min(count, self.per_minute - 1))
+
+    def _take(self, holder: str, count: int, *, needed: int) -> int:
         if not self.per_minute:
             return 0
         now = self.now()
         with self._lock:
             tokens, filled_at = self._buckets.pop(holder, (float(self.per_minute), now))
             tokens = min(float(self.per_minute), tokens + (now - filled_at) * self.per_minute / 60)
-            allowed = tokens >= 1
-            self._buckets[holder] = (tokens - 1 if allowed else tokens, now)
+            allowed = tokens >= needed
+            self._buckets[holder] = (tokens - count if allowed else tokens, now)
             if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
-        return 0 if allowed else math.ceil((1 - tokens) * 60 / self.per_minute)
+        return 0 if allowed else math.ceil((needed - tokens) * 60 / self.per_minute)
 
 
 calls_of_key = RateLimit(per_minute=settings.API_CALLS_PER_MINUTE)

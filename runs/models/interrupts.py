@@ -147,7 +147,7 @@ class Interrupt(models.Model):
                 name="waits_by_their_claim",
             ),
             models.Index(fields=["queue", "status", "id"], name="waits_of_a_queue_by_status"),
-            models.Index(fields=["queue", "run"], name="runs_behind_a_queue"),
+            models.Index(fields=["queue", "agent", "run"], name="runs_behind_a_queue"),
             models.Index(fields=["agent", "status", "id"], name="waits_of_an_agent_by_status"),
             models.Index(
                 fields=["queue", "status", "-closed_at", "-id"],

@@ -19,6 +19,10 @@ _IN_OBJECTS = frozenset({"properties", "patternProperties", "additionalPropertie
 # One of these applies to a given member; all others apply together.
 _EXCLUSIVE = frozenset({"properties", "additionalProperties", "prefixItems", "items"})
 _HERE = keywords.HERE_ONE | keywords.HERE_MANY | keywords.HERE_NAMED
+#: The members, or entries, that no schema of the object or list names.
+_OTHERS = None
+#: Sums that are kept for the members of one level of the answer. Where a schema has more, its members count as one.
+_MAX_SUMS = 20_000
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,19 @@ class Circular(Exception):
 
 
 @dataclass
+class _Below:
+    """The subschemas of the members of an object or the entries of a list."""
+
+    by_name: dict[str | int | None, str] = field(default_factory=dict)
+    of_all: list[str] = field(default_factory=list)
+
+
+@dataclass
 class _Node:
     own_looks: int
     own_patterns: int
     here: list[str] = field(default_factory=list)
-    below: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)  # "object", "list": (one of, all of)
+    below: dict[str, _Below] = field(default_factory=dict)  # "object", "list"
 
 
 def compute_cost(root: Any) -> SchemaCost:
@@ -73,8 +85,11 @@ def _node(pointer: str, schema: Any) -> _Node:
         if keyword in _HERE:
             node.here.append(inner)
         elif keyword != "$defs":
-            one_of, all_of = node.below.setdefault("object" if keyword in _IN_OBJECTS else "list", ([], []))
-            (one_of if keyword in _EXCLUSIVE else all_of).append(inner)
+            below = node.below.setdefault("object" if keyword in _IN_OBJECTS else "list", _Below())
+            if keyword in _EXCLUSIVE:
+                below.by_name[_OTHERS if name is None else name] = inner
+            else:
+                below.of_all.append(inner)
     return node
 
 
@@ -109,7 +124,7 @@ def _most(nodes: dict[str, _Node], order: list[str], own: Callable[[_Node], int]
     above: dict[str, int] = {}
     most = 0
     for _ in range(MAX_ANSWER_DEPTH + 1):
-        level = _level(nodes, order, own, above) if above else _first_level(nodes, order, own)
+        level = _level(nodes, order, above) if above else _first_level(nodes, order, own)
         level = {pointer: min(sums, limit + 1) for pointer, sums in level.items()}
         most = max(most, level[""])
         if level == above or most > limit:
@@ -126,18 +141,29 @@ def _first_level(nodes: dict[str, _Node], order: list[str], own: Callable[[_Node
     return sums
 
 
-def _level(
-    nodes: dict[str, _Node], order: list[str], own: Callable[[_Node], int], above: dict[str, int]
-) -> dict[str, int]:
+def _level(nodes: dict[str, _Node], order: list[str], above: dict[str, int]) -> dict[str, int]:
     """Return the sums one level deeper, for objects and lists separately, because no value is both."""
-    by_kind: dict[str, dict[str, int]] = {"object": {}, "list": {}}
-    for kind, sums in by_kind.items():
-        for pointer in order:
-            node = nodes[pointer]
-            one_of, all_of = node.below.get(kind, ((), ()))
-            sums[pointer] = (
-                sum(sums[used] for used in node.here if used in sums)
-                + max((above[inner] for inner in one_of), default=0)
-                + sum(above[inner] for inner in all_of)
-            )
-    return {pointer: max(by_kind["object"][pointer], by_kind["list"][pointer]) for pointer in order}
+    by_kind = [_sums_below(kind, nodes, order, above) for kind in ("object", "list")]
+    return {pointer: max(sums[pointer] for sums in by_kind) for pointer in order}
+
+
+def _sums_below(kind: str, nodes: dict[str, _Node], order: list[str], above: dict[str, int]) -> dict[str, int]:
+    """Return for each schema the largest sum over one member. Branches that descend into different members do not add up."""
+    by_name: dict[str, dict[str | int | None, int]] = {}
+    of_all: dict[str, int] = {}
+    left = _MAX_SUMS
+    for pointer in order:
+        node = nodes[pointer]
+        below = node.below.get(kind, _Below())
+        parts = [by_name[used] for used in node.here if used in by_name]
+        parts.append({name: above[inner] for name, inner in below.by_name.items()})
+        names = {name for part in parts for name in part}
+        left -= len(names)
+        if left > 0:
+            by_name[pointer] = {name: sum(part.get(name, part.get(_OTHERS, 0)) for part in parts) for name in names}
+        else:
+            by_name[pointer] = {_OTHERS: sum(max(part.values(), default=0) for part in parts)}
+        of_all[pointer] = sum(of_all[used] for used in node.here if used in of_all) + sum(
+            above[inner] for inner in below.of_all
+        )
+    return {pointer: max(by_name[pointer].values(), default=0) + of_all[pointer] for pointer in order}

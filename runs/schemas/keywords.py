@@ -49,7 +49,7 @@ SUGGESTIONS = {
     "extends": "use `allOf`",
     "example": "use `examples`",
     "discriminator": "use `oneOf` whose branches have a `const`",
-    "unevaluatedProperties": "use `additionalProperties`",
+    "unevaluatedProperties": "use `additionalProperties`, in each branch beside all members of that branch",
     "unevaluatedItems": "use `items`",
 }
 
@@ -58,7 +58,7 @@ MAX_TEXT = 64 * 1024  # bytes
 MAX_DEPTH = 32  # objects and lists inside one another
 MAX_SCHEMAS = 1_000
 MAX_CHAIN = 64  # schemas that apply to one value, one after the other, through `$ref` and `allOf`
-MAX_LOOKS = 2_000  # how many schemas can apply to one value: the product of nested branches
+MAX_LOOKS = 2_000  # how many schemas can apply to one value: the product of nested branches into the same member
 MAX_PATTERNS = 100
 MAX_PATTERN_LENGTH = 500  # characters
 MAX_PATTERN_MEMORY = 100_000  # bytes of the compiled automaton

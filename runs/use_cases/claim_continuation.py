@@ -10,7 +10,8 @@ import functools
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Length
 
 from ledger import clock, effect_queries, prepared_queries
 from ledger.actors import agent_actor
@@ -86,7 +87,7 @@ def has_claimable_run(*, agent: Agent, code_version: str = "", code_versions: se
 
 
 def claim_continuations(request: ClaimRequest, *, limit: int) -> list[ClaimedRun]:
-    """Claim up to ``limit`` runs, the most urgent first, in one transaction each.
+    """Claim up to ``limit`` runs, the most urgent first, in one transaction each; fewer if their states are large.
 
     A run that a worker of the same code version handed back as unreadable is not offered to it again.
     """
@@ -98,6 +99,8 @@ def claim_continuations(request: ClaimRequest, *, limit: int) -> list[ClaimedRun
             break
         if isinstance(outcome, ClaimedRun):
             claimed.append(outcome)
+            if len(claimed) % CLAIMS_BETWEEN_SIZES == 0 and _count_state_characters(claimed) > MAX_STATE_CHARACTERS:
+                break
         else:
             misses += 1
     return claimed
@@ -105,6 +108,13 @@ def claim_continuations(request: ClaimRequest, *, limit: int) -> list[ClaimedRun
 
 #: Limit of runs that one call finds without claiming one: an unclaimable continuation may be found again each time.
 MAX_MISSES = 100
+#: Characters of states after which a claim takes no further run, and how many runs it takes between two measurements.
+MAX_STATE_CHARACTERS, CLAIMS_BETWEEN_SIZES = 4_000_000, 20
+
+
+def _count_state_characters(claimed: list[ClaimedRun]) -> int:
+    checkpoints = Checkpoint.objects.filter(pk__in=[it.checkpoint.pk for it in claimed])
+    return int(checkpoints.aggregate(all=Sum(Length("state")))["all"])
 
 
 @use_case

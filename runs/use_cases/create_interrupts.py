@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 
 from ledger import prepared_queries, row_digests
 from ledger.actors import agent_actor
+from ledger.digests import digest
 from ledger.errors import PayloadInvalid
 from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
@@ -87,6 +88,8 @@ def create_interrupts(
         **checkpoint_digests(checkpoint),
         interrupts=[interrupt.public_id for interrupt in interrupts],
         queues=[None if interrupt.queue is None else interrupt.queue.slug for interrupt in interrupts],
+        # Binds each request to the rules that it was made under, also outside this database.
+        policies=[digest(plan.terms.policy.recorded) for plan in planned],  # type: ignore[attr-defined]  # an annotation
     )
     save_status(run, now, waits_end=max(interrupt.deadline for interrupt in interrupts))
     return interrupts

@@ -41,7 +41,8 @@ class Caller:
         told = reply.headers.get("Content-Type", "")
         content = b"".join(reply.streaming_content) if reply.streaming else reply.content
         check_against_document(method=method, path=path, status=reply.status_code, kind=told, content=content)
-        body = content if reply.streaming else parse(content) if content else None
+        is_file = reply.streaming or told.startswith("application/jsonl")
+        body = content if is_file else parse(content) if content else None
         return Reply(reply.status_code, body, reply.headers)
 
     def get(self, path: str, **headers: str) -> Reply:

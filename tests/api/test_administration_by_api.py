@@ -8,8 +8,10 @@ import pytest
 
 from ledger import clock
 from ledger.datetimes import format_datetime
-from reviewqueue.operations import api_keys, provisioning
+from reviewqueue.operations import api_keys
 from reviewqueue.operations.api_keys import create_personal_token
+from reviewqueue.operations.provisioning.agents import add_agent
+from reviewqueue.operations.provisioning.keys import add_agent_key
 from runs.models import ConfigurationRecord, EffectRule
 from tests import builders
 from tests.api.calls import Caller
@@ -23,8 +25,8 @@ def a_client(address: str, group: str) -> Caller:
 
 @pytest.fixture
 def owner() -> Caller:
-    provisioning.add_agent("payer", owner="finance")
-    provisioning.add_agent("other", owner="others")
+    add_agent("payer", owner="finance")
+    add_agent("other", owner="others")
     return a_client("own@example.org", "finance")
 
 
@@ -99,6 +101,6 @@ def test_members_of_the_row_that_no_request_has_are_refused(owner):
 
 
 def test_no_key_of_an_agent_administers(owner):
-    worker = Caller(provisioning.add_agent_key("payer", scopes=["run", "control", "signal"]).text)
+    worker = Caller(add_agent_key("payer", scopes=["run", "control", "signal"]).text)
     assert worker.get("agents/payer/keys")["code"] == "not_permitted"
     assert worker.post("agents/payer/keys", {"name": "x", "scopes": ["run"]})["code"] == "not_permitted"

@@ -7,6 +7,7 @@ import pytest
 from ledger import effect_queries
 from reviewqueue.api import pagination
 from runs.models import StepResult
+from runs.use_cases import claim_continuation
 from tests.api.calls import Caller, a_started_run, a_worker
 
 pytestmark = pytest.mark.django_db
@@ -152,3 +153,18 @@ def test_calls_are_not_read_for_a_claim():
     begin(worker, run, lease, "first", arguments={"text": "x" * 1_000})
     [effect] = effect_queries.read_effects_for_claim(run).effects
     assert {"call", "probe", "compensation"} <= effect.get_deferred_fields()
+
+
+def test_a_claim_of_many_runs_ends_when_their_states_are_large(monkeypatch):
+    monkeypatch.setattr(claim_continuation, "CLAIMS_BETWEEN_SIZES", 2)
+    monkeypatch.setattr(claim_continuation, "MAX_STATE_CHARACTERS", 3_000)
+    worker = a_worker()
+    for size in (500, 500, 1_500, 1_500, 10):
+        run, lease = a_started_run(worker)
+        checkpoint = {"after": 0, "step": "s", "state": "x" * size}
+        assert worker.post(f"runs/{run}/checkpoints", checkpoint, Run_Lease=lease).status == 201
+        assert worker.post(f"runs/{run}/lease/release", {"reason": "retry"}, Run_Lease=lease).status == 200
+    first, rest = (worker.post("continuations/claim", {"max": 100}).body for _ in range(2))
+    assert [len(it["checkpoint"]["state"]) for it in first] == [500, 500, 1_500, 1_500]
+    assert [len(it["checkpoint"]["state"]) for it in rest] == [10]
+    assert worker.post("continuations/claim", {"max": 101}).status == 422

@@ -239,6 +239,7 @@ PAGES: dict[str, Page] = {
     "decisions/<slug:decision_id>/values/<slug:part>": Page(
         lambda world: f"/decisions/{world.receipt.public_id}/values/call", SEES
     ),
+    "decisions/<slug:decision_id>/evidence": Page(lambda world: f"/decisions/{world.receipt.public_id}/evidence", SEES),
     "dead-letters": Page(lambda _: "/dead-letters", ALL_READ),
     "dead-letters/messages/<slug:delivery_id>": Page(
         lambda world: f"/dead-letters/messages/{world.message.public_id}", None, _with(), WHO_ANSWER
@@ -323,6 +324,7 @@ PAGES: dict[str, Page] = {
     ),
     "runs": Page(lambda _: "/runs", ALL_READ),
     "runs/<slug:run_id>": Page(_run(), SEES),
+    "runs/<slug:run_id>/evidence": Page(_run("/evidence"), SEES),
     "runs/<slug:run_id>/result": Page(
         lambda world: f"/runs/{world.ended.public_id}/result",
         dict.fromkeys(SIGNED_IN, 404) | dict.fromkeys(("initiator", "owner", "operator"), 200),

@@ -203,8 +203,21 @@ def _amend(world: World) -> Good:
     return Good(f"interrupts/{world.wait()}", body)
 
 
+def _evidence_of_decision(world: World) -> Good:
+    decided = world.reviewer.post(f"interrupts/{world.wait()}/decisions", ANSWER)
+    return Good(f"decisions/{decided['decision']}/evidence")
+
+
 def _many(world: World) -> Good:
     return Good("decisions", {"decisions": [{"interrupt": world.wait(), **ANSWER}]})
+
+
+def _ask_batch(world: World) -> Good:
+    return Good("asks/batch", {"asks": [_asks(world).body]})
+
+
+def _decision_batch(world: World) -> Good:
+    return Good("decisions/batch", {"decisions": [{"interrupt": world.wait(), "key": _key(), **ANSWER}]})
 
 
 def _undo(world: World) -> Good:
@@ -242,6 +255,27 @@ def _of_webhook(end: str) -> Callable[[World], Good]:
 
 def _of_agent(end: str, body: Any = None) -> Callable[[World], Good]:
     return lambda _: Good(f"agents/purchase-requests{end}", body)
+
+
+CALL_LABEL = {
+    "name": "pay",
+    "sentence": "Pay {amount}",
+    "arguments": [{"argument": "amount", "label": "Amount", "unit": "EUR"}],
+}
+POLICY: dict[str, Any] = {
+    "reason": "approval.action",
+    "agent": "purchase-requests",
+    "rules": {
+        "queue": "purchasing",
+        "escalate_to": "purchasing",
+        "escalate_further": [{"queue": "purchasing", "wait": "PT1H"}],
+        "remind_before": ["PT1H"],
+        "deadline_default": "P1D",
+        "quorum": 2,
+        "on_reject": "cancel",
+        "self_review": False,
+    },
+}
 
 
 def _redeliver(world: World) -> Good:
@@ -302,6 +336,7 @@ def _controlled(end: str) -> Callable[[World], Good]:
 ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "agents/me"): _read_many("agents/me"),
     ("POST", "asks"): _anywhere(_asks, 201),
+    ("POST", "asks/batch"): _anywhere(_ask_batch, 207),
     ("GET", "runs"): _read_many("runs"),
     ("POST", "runs"): _anywhere(_start, 201),
     ("GET", "runs/<id:run_id>"): _read_one(_seen_run("")),
@@ -372,6 +407,7 @@ ROUTES: dict[tuple[str, str], Route] = {
         _of_wait("/comments", {"text": "Who knows?"}), reviewer=201
     ),
     ("POST", "decisions"): _of_people(_many, reviewer=207, stranger=422),
+    ("POST", "decisions/batch"): _of_people(_decision_batch, reviewer=207, stranger=207),
     ("GET", "webhooks"): _anywhere(lambda _: Good("webhooks")),
     ("POST", "webhooks"): _anywhere(lambda _: Good("webhooks", _webhook()), 201),
     ("DELETE", "webhooks/<id:endpoint_id>"): _worker(_of_webhook("")),
@@ -405,6 +441,28 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("POST", "agents/<slug:slug>/connections/<slug:name>/test"): _of_people(
         _of_agent("/connections/erp/test", {"path": "/"}), reviewer=404
+    ),
+    ("POST", "agents/<slug:slug>/connections/<slug:name>/remove"): _of_people(
+        _of_agent("/connections/erp/remove", {}), reviewer=404
+    ),
+    ("POST", "agents/<slug:slug>/effect-mode"): _of_people(_of_agent("/effect-mode", {"effects": "any"}), reviewer=404),
+    ("POST", "agents/<slug:slug>/call-labels"): _of_people(_of_agent("/call-labels", CALL_LABEL), reviewer=404),
+    ("POST", "agents/<slug:slug>/call-labels/remove"): _of_people(
+        _of_agent("/call-labels/remove", {"name": "pay"}), reviewer=404
+    ),
+    ("GET", "queues"): _of_people(lambda _: Good("queues"), stranger=200),
+    ("POST", "queues"): _of_people(lambda _: Good("queues", {"name": "new", "owner": "finance"}), reviewer=404),
+    ("GET", "queues/<slug:slug>"): _of_people(lambda _: Good("queues/purchasing"), reviewer=404),
+    ("PATCH", "queues/<slug:slug>"): _of_people(
+        lambda _: Good("queues/purchasing", {"state": "0" * 16, "accepts_new": False, "owner": ""}), reviewer=404
+    ),
+    ("GET", "policies"): _of_people(lambda _: Good("policies"), reviewer=404),
+    ("POST", "policies"): _of_people(lambda _: Good("policies", POLICY | {"based_on": 1}), reviewer=404),
+    ("POST", "policies/preview"): _of_people(lambda _: Good("policies/preview", POLICY), reviewer=404),
+    ("GET", "runs/<id:run_id>/evidence"): _of_people(_seen_run("/evidence")),
+    ("GET", "decisions/<id:decision_id>/evidence"): _of_people(_evidence_of_decision),
+    ("GET", "evidence"): _of_people(
+        lambda _: Good("evidence?since=2026-01-01T00:00:00Z&until=2026-01-31T00:00:00Z"), reviewer=403, stranger=403
     ),
     ("GET", "audit-log"): _of_people(lambda _: Good("audit-log"), stranger=200),
     ("GET", "insights"): _read_many("insights"),

@@ -27,7 +27,13 @@ def caller_for(route: tuple[str, str], world: World) -> Caller:
 
 
 def send(caller: Caller, method: str, good: Good, raw: bytes, **headers: str) -> Reply:
-    return caller.call(method, good.path, raw=raw, **{**good.headers, **headers})
+    """Return the reply; that of a batch is the problem of its only item, if the item was refused."""
+    reply = caller.call(method, good.path, raw=raw, **{**good.headers, **headers})
+    if reply.status == 207 and good.path.endswith("/batch"):
+        [item] = next(iter(reply.body.values()))
+        if "problem" in item:
+            return Reply(item["status"], item["problem"], {"Content-Type": "application/problem+json"})
+    return reply
 
 
 def judge(reply: Reply, what: object) -> None:

@@ -332,7 +332,7 @@ def test_signing_in_again_in_another_tab_keeps_the_input_here(lenas: Page):
     other.get_by_label("E-mail").fill("lena@company.example")
     other.get_by_label("Password", exact=True).fill("a-password-1")
     other.get_by_role("button", name="Sign in", exact=True).click()
-    expect(other.get_by_role("heading", name="All open")).to_be_visible()
+    expect(other.get_by_role("heading", name="Mine to decide")).to_be_visible()
     lenas.get_by_role("button", name="Reject this call").click()
     expect(lenas.get_by_role("heading", name="Receipt")).to_be_visible()
     assert last_decision().message == "Too dear"

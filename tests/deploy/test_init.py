@@ -6,14 +6,15 @@ import pytest
 from django.contrib.auth.models import User
 
 from reviewqueue import permissions
-from reviewqueue.operations import provisioning
+from reviewqueue.operations.provisioning.first_setup import set_up
+from reviewqueue.operations.provisioning.names import ProvisioningError
 from runs.models import Agent, Policy, Queue
 
 pytestmark = pytest.mark.django_db
 
 
 def test_the_administrator_owns_the_agent_and_leads_the_queue() -> None:
-    made = provisioning.set_up("Ada@example.org", queue="purchasing", agent="buyer")
+    made = set_up("Ada@example.org", queue="purchasing", agent="buyer")
     ada = User.objects.get(username="ada@example.org")
     assert ada.check_password(made.administrator.password)
     assert (ada.is_superuser, ada.is_staff, permissions.is_operator(ada)) == (True, True, True)
@@ -25,11 +26,11 @@ def test_the_administrator_owns_the_agent_and_leads_the_queue() -> None:
 
 
 def test_a_used_installation_and_a_wrong_name_change_nothing() -> None:
-    with pytest.raises(provisioning.ProvisioningError, match="not an e-mail address"):
-        provisioning.set_up("ada", queue="purchasing", agent="buyer")
+    with pytest.raises(ProvisioningError, match="not an e-mail address"):
+        set_up("ada", queue="purchasing", agent="buyer")
     assert not Queue.objects.exists()
     assert not Agent.objects.exists()
-    provisioning.set_up("ada@example.org", queue="purchasing", agent="buyer")
-    with pytest.raises(provisioning.ProvisioningError, match="already"):
-        provisioning.set_up("bob@example.org", queue="other", agent="other")
+    set_up("ada@example.org", queue="purchasing", agent="buyer")
+    with pytest.raises(ProvisioningError, match="already"):
+        set_up("bob@example.org", queue="other", agent="other")
     assert list(User.objects.values_list("username", flat=True)) == ["ada@example.org"]

@@ -23,26 +23,30 @@ PATIENCE_OF_AN_OWNER = 12
 def found(receiver: str) -> None:
     from django.core.management import call_command
 
-    from reviewqueue.operations import provisioning
+    from reviewqueue.operations.provisioning.agents import add_agent, add_effect_rule
+    from reviewqueue.operations.provisioning.connections import add_connection
+    from reviewqueue.operations.provisioning.people import add_person
+    from reviewqueue.operations.provisioning.policies import add_policy
+    from reviewqueue.operations.provisioning.queues import add_queue
 
     call_command("migrate", verbosity=0)
-    provisioning.add_queue("purchasing", owner="purchasing-leads")
+    add_queue("purchasing", owner="purchasing-leads")
     rules = {"queue": "purchasing", "deadline_min": timedelta(seconds=1), "on_expiry": "cancel"}
-    provisioning.add_policy("approval.action", **rules)
+    add_policy("approval.action", **rules)
     people = {
-        name: provisioning.add_person(f"{name}@example.org", role=role, **where).token
+        name: add_person(f"{name}@example.org", role=role, **where).token
         for name, role, where in (
             ("ana", "reviewer", {"queue": "purchasing"}),
             ("ben", "reviewer", {"queue": "purchasing"}),
             ("oli", "operator", {}),
         )
     }
-    _, key = provisioning.add_agent("buyer", owner="platform")
-    provisioning.add_person("olga@example.org", role="owner", agent="buyer")
-    provisioning.add_connection("erp", agent="buyer", url=receiver)
-    provisioning.add_effect_rule("issue_*", agent="buyer", reason="approval.action")
+    _, key = add_agent("buyer", owner="platform")
+    add_person("olga@example.org", role="owner", agent="buyer")
+    add_connection("erp", agent="buyer", url=receiver)
+    add_effect_rule("issue_*", agent="buyer", reason="approval.action")
     for name in ("reserve", "release"):
-        provisioning.add_effect_rule(name, agent="buyer")
+        add_effect_rule(name, agent="buyer")
     print(json.dumps({"agent": key.text, **people}))  # noqa: T201  read by the world
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from reviewqueue.models import MessageStatus, NotificationMessage
-from reviewqueue.operations import provisioning
-from reviewqueue.operations.provisioning import ProvisioningError
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.operations.provisioning.queues import add_chat_channel, remove_chat_channel
 from tests import builders
 from tests.notifications.notification_builders import derive, make_everything_due, send
 from tests.webhooks.receiver import receiver
@@ -33,7 +33,7 @@ def no_mail(settings):
 
 def test_a_queue_notifies_its_channel_without_any_text_of_the_agent(chat_service):
     builders.a_queue()
-    provisioning.add_chat_channel("engineering", variable="CHAT_ENGINEERING", min_risk="low")
+    add_chat_channel("engineering", variable="CHAT_ENGINEERING", min_risk="low")
     wait = builders.a_waiting_interrupt(builders.a_wait(title="EVIL TITLE"))
     builders.a_waiting_interrupt(builders.a_wait(wish={"queue": builders.a_queue("purchasing").slug}))
     derive()
@@ -47,13 +47,13 @@ def test_a_queue_notifies_its_channel_without_any_text_of_the_agent(chat_service
 
 def test_a_channel_can_be_limited_to_high_risk_and_removed(chat_service):
     builders.a_queue()
-    provisioning.add_chat_channel("engineering", variable="CHAT_ENGINEERING", min_risk="high")
+    add_chat_channel("engineering", variable="CHAT_ENGINEERING", min_risk="high")
     builders.a_waiting_interrupt(builders.a_wait(wish={"risk": "medium"}))
     derive()
     assert NotificationMessage.objects.count() == 0
     builders.a_waiting_interrupt(builders.a_wait(wish={"risk": "high"}))
     derive()
-    provisioning.remove_chat_channel("engineering", variable="CHAT_ENGINEERING")
+    remove_chat_channel("engineering", variable="CHAT_ENGINEERING")
     send("chat")
     assert chat_service.got == []
     assert NotificationMessage.objects.get().status == MessageStatus.VOID
@@ -66,7 +66,7 @@ def test_a_channel_can_be_limited_to_high_risk_and_removed(chat_service):
 def test_a_fault_of_a_channel_is_reported_without_its_address_and_tried_again(monkeypatch, address, trouble, caplog):
     builders.a_queue()
     monkeypatch.setenv("CHAT_ENGINEERING", address)
-    provisioning.add_chat_channel("engineering", variable="CHAT_ENGINEERING", min_risk="low")
+    add_chat_channel("engineering", variable="CHAT_ENGINEERING", min_risk="low")
     builders.a_waiting_interrupt()
     derive()
     send("chat")
@@ -84,4 +84,4 @@ def test_a_fault_of_a_channel_is_reported_without_its_address_and_tried_again(mo
 def test_a_variable_has_the_name_of_an_environment_variable(variable):
     builders.a_queue()
     with pytest.raises(ProvisioningError, match="environment variable"):
-        provisioning.add_chat_channel("engineering", variable=variable, min_risk="low")
+        add_chat_channel("engineering", variable=variable, min_risk="low")

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from reviewqueue.operations import provisioning
+from reviewqueue.operations.provisioning.agents import add_agent
 from reviewqueue.webhooks import endpoints
 from reviewqueue.webhooks.models import Delivery
 from reviewqueue.webhooks.sender import send_test_message
@@ -63,7 +63,7 @@ def receiver() -> Iterator[Receiver]:
 
 def test_a_test_message_is_signed_and_not_stored(receiver, settings):
     settings.OUTBOUND_ALLOW = ["127.0.0.0/8"]
-    agent, _ = provisioning.add_agent("payer", owner="finance")
+    agent, _ = add_agent("payer", owner="finance")
     wanted = endpoints.EndpointRequest(key="k", body_digest="", url=f"{receiver.url}/ok", events=["run.started"])
     made = endpoints.register_endpoint(agent=agent, request=wanted)
     assert made.secret is not None

@@ -11,7 +11,7 @@ from django.core.cache import caches
 from django.test import Client
 
 from ledger import clock
-from reviewqueue.sessions import ACTIVITY_INTERVAL
+from reviewqueue.accounts.sessions import ACTIVITY_INTERVAL
 from runs.facts import RequestedFact
 from runs.models import CallLabel, Fact, FactStatus, Interrupt
 from tests import builders

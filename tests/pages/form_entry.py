@@ -21,6 +21,7 @@ from reviewqueue.pages.schema_forms import (
     parse_submission,
 )
 from reviewqueue.pages.schema_forms.fields import Group, Node, empty_name, kind_name, rows_name
+from runs.schemas import validate
 
 _MAX_LEVELS = 12  # nested lists; each level needs one more press of "Add an entry"
 
@@ -123,7 +124,7 @@ def _enter_alternatives(node: Alternatives, value: Any, post: QueryDict) -> None
         if branch.node is None:
             if value is not branch.value and (ABSENT in (value, branch.value) or digest(value) != digest(branch.value)):
                 continue
-        elif value is ABSENT:
+        elif value is ABSENT or (branch.schema is not None and validate(branch.schema, value)):
             continue
         else:
             try:

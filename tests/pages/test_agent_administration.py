@@ -16,7 +16,12 @@ from django.test.utils import CaptureQueriesContext
 from ledger import clock
 from ledger.errors import NotFound
 from reviewqueue.models import ApiKey, PersonChange
-from reviewqueue.operations import administration, api_keys, provisioning
+from reviewqueue.operations import administration, api_keys
+from reviewqueue.operations.provisioning.agents import add_agent, add_call_label, add_effect_rule
+from reviewqueue.operations.provisioning.connections import add_connection, insert_connection
+from reviewqueue.operations.provisioning.keys import add_agent_key
+from reviewqueue.operations.provisioning.policies import add_policy
+from reviewqueue.operations.provisioning.queues import add_chat_channel, add_queue
 from reviewqueue.webhooks.models import WebhookEndpoint
 from runs.errors import StaleVersion
 from runs.models import Agent, CallLabel, ConfigurationRecord, Connection, EffectRule
@@ -29,8 +34,8 @@ __all__ = ["receiver"]  # a fixture
 
 @pytest.fixture
 def owner(client) -> User:
-    provisioning.add_agent("payer", owner="finance")
-    provisioning.add_agent("other", owner="others")
+    add_agent("payer", owner="finance")
+    add_agent("other", owner="others")
     person = builders.a_person("own@example.org", "finance")
     client.force_login(person)
     return person
@@ -88,7 +93,7 @@ def test_a_rotation_without_overlap_ends_the_old_key(client, owner):
 
 
 def test_a_revoked_key_is_refused_and_cannot_be_rotated_or_revoked_again(client, owner):
-    made = provisioning.add_agent_key("payer", scopes=["run"], name="old")
+    made = add_agent_key("payer", scopes=["run"], name="old")
     assert "is revoked" in post(client, "keys/revoke", key=made.key.prefix)
     assert api_keys.verify_key(made.text) is None
     for change in ("keys/revoke", "keys/rotate"):
@@ -143,7 +148,7 @@ def test_no_valid_key_is_missing_behind_newer_ended_keys(client, owner, ended):
 def test_expired_revoked_and_valid_keys_are_listed_in_this_order(owner):
     agent = Agent.objects.get(slug="payer")
     many_ended_keys(agent, revoked=1, expired=1)
-    newer = provisioning.add_agent_key("payer", scopes=["run"]).key
+    newer = add_agent_key("payer", scopes=["run"]).key
     listed = [key.prefix for key in administration.keys_of(agent)]
     assert (listed[0], listed[2:]) == (newer.prefix, ["ended0000001", "ended0000000"])
 
@@ -188,8 +193,8 @@ CHANGES = [
 def test_the_agent_of_another_owner_is_not_found_and_not_changed(client, owner, change, form):
     of = Agent.objects.get(slug="other")
     key = ApiKey.objects.get(agent=of)
-    provisioning.add_effect_rule("known", agent="other")
-    provisioning.add_call_label("known", agent="other", sentence="Known", arguments={})
+    add_effect_rule("known", agent="other")
+    add_call_label("known", agent="other", sentence="Known", arguments={})
     builders.a_connection("known", of)
     webhook = a_webhook(of)
     before = ConfigurationRecord.objects.count()
@@ -297,10 +302,10 @@ CHANGES_THAT_CHECK_FIRST = {
     "add_call_label": a_label,
     "remove_call_label": lambda it: administration.remove_call_label(it, "payer", name="known"),
     "remove_connection": lambda it: administration.remove_connection(it, "payer", name="known"),
-    "add_queue": lambda _: provisioning.add_queue("new", owner="crew"),
-    "add_policy": lambda _: provisioning.add_policy("payment", queue="engineering"),
-    "add_chat_channel": lambda _: provisioning.add_chat_channel("engineering", variable="CHAT", min_risk="low"),
-    "insert_connection": lambda _: provisioning.insert_connection(
+    "add_queue": lambda _: add_queue("new", owner="crew"),
+    "add_policy": lambda _: add_policy("payment", queue="engineering"),
+    "add_chat_channel": lambda _: add_chat_channel("engineering", variable="CHAT", min_risk="low"),
+    "insert_connection": lambda _: insert_connection(
         "new", agent="payer", url="https://example.org", secret="", actor="system:test"
     ),
 }
@@ -310,8 +315,8 @@ CHANGES_THAT_CHECK_FIRST = {
 def test_the_head_of_the_log_is_locked_before_a_change_reads_what_exists(owner, change):
     """Two clicks at once would otherwise both find that nothing exists, and exceed limits or fail."""
     builders.a_queue()
-    provisioning.add_effect_rule("known", agent="payer")
-    provisioning.add_call_label("known", agent="payer", sentence="Known", arguments={})
+    add_effect_rule("known", agent="payer")
+    add_call_label("known", agent="payer", sentence="Known", arguments={})
     builders.a_connection("known", Agent.objects.get(slug="payer"))
     person = builders.a_person("ops@example.org", "operators")
     with CaptureQueriesContext(connection) as asked:
@@ -374,7 +379,7 @@ def test_an_owner_cannot_send_a_secret_of_the_server_to_her_own_address(client, 
 
 
 def test_a_host_that_is_not_resolved_in_time_is_refused(client, owner, monkeypatch):
-    monkeypatch.setattr(provisioning, "TOTAL_SECONDS", 0.05)
+    monkeypatch.setattr("reviewqueue.operations.provisioning.connections.TOTAL_SECONDS", 0.05)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(0.5))
     page = post(client, "connections/add", name="erp", url="https://slow.example.org/")
     assert "was not resolved in time. Nothing was changed." in page
@@ -384,7 +389,7 @@ def test_a_host_that_is_not_resolved_in_time_is_refused(client, owner, monkeypat
 def test_no_host_is_resolved_inside_a_transaction(owner):
     """On SQLite no other transaction could write until the name server answers."""
     for add in (
-        lambda: provisioning.add_connection("erp", agent="payer", url="https://example.org/"),
+        lambda: add_connection("erp", agent="payer", url="https://example.org/"),
         lambda: administration.add_connection(owner, "payer", name="erp", url="https://example.org/", secret=""),
     ):
         with transaction.atomic(), pytest.raises(RuntimeError, match="inside a transaction"):

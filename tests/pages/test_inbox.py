@@ -73,7 +73,7 @@ def test_only_what_a_person_may_see_is_listed_and_counted():
     stranger = builders.a_reviewer("zoe@company.example", "elsewhere")
     html = desk.signed_in(stranger).get("/").content.decode()
     assert shown_ids(html) == []
-    assert inbox.count_open_requests(stranger) == 0
+    assert inbox.count_decidable_requests(stranger, now=clock.now()) == (0, False)
     refunds = builders.a_reviewer("ben@company.example", "refunds")
     assert shown_ids(desk.signed_in(refunds).get("/").content.decode()) == [refund.public_id]
     assert "engineering" not in desk.signed_in(refunds).get("/").content.decode().lower()
@@ -93,15 +93,16 @@ def test_every_count_equals_its_list():
     Interrupt.objects.filter(pk=waits[4].pk).update(status="expired", closed_at=clock.now())
     client = desk.signed_in(person)
     counts = inbox_counts.count_requests(person, now=clock.now())
-    assert counts.views == {"open": 9, "mine": 2, "unclaimed": 7, "decided": 1, "expired": 1}
+    assert counts.views == {"decide": 8, "open": 9, "mine": 2, "unclaimed": 7, "decided": 1, "expired": 1}
     for view in View:
         html = client.get(f"/?view={view}").content.decode()
         assert len(shown_ids(html)) == counts.views[view], view
         assert counts.shown(view) == str(counts.views[view])
     for queue in ("engineering", "refunds"):
-        html = client.get(f"/?queue={queue}").content.decode()
-        assert len(shown_ids(html)) == counts.of(View.OPEN, queue)
-    assert '<span class="faint num" id="inbox-count">9</span>' in client.get("/").content.decode()
+        for view in (View.DECIDE, View.OPEN):
+            html = client.get(f"/?view={view}&queue={queue}").content.decode()
+            assert len(shown_ids(html)) == counts.of(view, queue)
+    assert '<span class="faint num" id="inbox-count">8</span>' in client.get("/").content.decode()
 
 
 def test_a_request_decided_elsewhere_moves_to_the_decided_list():
@@ -120,9 +121,11 @@ def test_a_claim_is_shown_to_everybody_until_it_ends():
     interrupt = builders.a_waiting_interrupt()
     acts.claim_request(responder=other, interrupt_id=interrupt.public_id)
     client = desk.signed_in(person)
-    assert "ben@company.example" in client.get("/").content.decode()
+    assert "ben@company.example" in client.get("/?view=open").content.decode()
+    assert shown_ids(client.get("/").content.decode()) == []
     Interrupt.objects.update(claimed_until=clock.now())
-    assert "ben@company.example" not in client.get("/").content.decode()
+    assert "ben@company.example" not in client.get("/?view=open").content.decode()
+    assert shown_ids(client.get("/").content.decode()) == [interrupt.public_id]
 
 
 def test_pages_follow_each_other_without_gaps_or_doubles_also_when_rows_leave_meanwhile(monkeypatch):
@@ -212,7 +215,7 @@ def test_a_row_says_how_many_approved_and_whether_the_reader_has():
     html = client.get("/").content.decode()
     assert "1 of 2, you have not voted</span>" in html
     assert re.search(rf'<input\s+class="pick"[^>]* form="picked"\s+value="{wait.public_id}"', html)
-    html = desk.signed_in(other).get("/").content.decode()
+    html = desk.signed_in(other).get("/?view=open").content.decode()
     assert "1 of 2, you voted</span>" in html
     assert "You have approved it; it needs more approvals." in html
     assert 'class="pick"' not in html
@@ -303,9 +306,12 @@ class TestFilters:
         for view in View:
             html = client.get("/", {"view": view, **filters}).content.decode()
             shown = dict(re.findall(r'<a href="[^"]*"[^>]*>\s*([A-Z][a-z ]*[a-z])\s*<span>(\d+)</span>\s*</a>', html))
-            name = {"open": "All open", "decided": "Decided", "expired": "Closed unanswered"}.get(
-                view, view.capitalize()
-            )
+            name = {
+                "decide": "Mine to decide",
+                "open": "All open",
+                "decided": "Decided",
+                "expired": "Closed unanswered",
+            }.get(view, view.capitalize())
             assert len(shown_ids(html)) == int(shown[name]), (view, filters)
 
     def test_filters_combine_and_only_what_fits_all_is_listed(self):
@@ -471,7 +477,7 @@ class TestFilters:
         desk.a_refund(1)
         client = desk.signed_in(person)
         html = client.get("/", {"q": "crane 41", "risk": "high"}).content.decode()
-        assert "All open with “crane 41”, with high risk: none. 1 open in all your queues." in html
+        assert "Mine to decide with “crane 41”, with high risk: none. 1 open in all your queues." in html
         assert '<a class="btn" href="/">Clear the filters</a>' in html
 
     def test_filters_on_an_empty_inbox_never_say_that_there_were_no_requests(self):

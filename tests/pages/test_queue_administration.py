@@ -8,9 +8,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from reviewqueue.operations import provisioning
 from reviewqueue.operations import queue_administration as administration
-from reviewqueue.operations.provisioning import ProvisioningError
+from reviewqueue.operations.provisioning.agents import add_agent
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.operations.provisioning.policies import POLICY_RULES, add_policy
+from reviewqueue.operations.provisioning.queues import add_queue
 from runs.errors import StaleVersion
 from runs.models import Agent, ConfigurationRecord, Policy, Queue
 from tests import builders
@@ -29,9 +31,9 @@ def operator(client) -> User:
 @pytest.fixture
 def owner(operator) -> Client:
     """An owner of the agent ``payer`` and of the queue ``invoices``."""
-    provisioning.add_agent("payer", owner="finance")
-    provisioning.add_agent("other", owner="others")
-    provisioning.add_queue("invoices", owner="finance")
+    add_agent("payer", owner="finance")
+    add_agent("other", owner="others")
+    add_queue("invoices", owner="finance")
     client = Client()
     client.force_login(builders.a_person("own@example.org", "finance"))
     return client
@@ -120,7 +122,7 @@ def test_a_saved_form_adds_exactly_the_changed_rules(client, operator):
     form = form_of(client, "approval.action", quorum="3", permit_ttl="PT2H", **further)
     client.post("/policies/edit", {**form, "act": "save"})
     before, after = Policy.objects.filter(reason="approval.action").order_by("-version")[:2][::-1]
-    changed = [name for name in provisioning.POLICY_RULES if getattr(before, name) != getattr(after, name)]
+    changed = [name for name in POLICY_RULES if getattr(before, name) != getattr(after, name)]
     assert sorted(changed) == ["escalate_to", "on_expiry", "permit_ttl", "quorum", "then"]
     assert (after.quorum, after.permit_ttl, after.escalate_to.slug) == (3, timedelta(hours=2), "board")
     assert (after.deadline_default, after.remind_before) == (timedelta(hours=4), [3600])
@@ -131,7 +133,7 @@ def test_a_saved_form_adds_exactly_the_changed_rules(client, operator):
 def test_of_two_versions_of_the_same_base_the_second_is_refused(client, operator):
     builders.a_policy()
     form = form_of(client, "approval.action", quorum="2")
-    provisioning.add_policy("approval.action", quorum=3)
+    add_policy("approval.action", quorum=3)
     got = client.post("/policies/edit", {**form, "act": "save"})
     assert got.status_code == 409
     assert "has version 3 now" in got.content.decode()
@@ -202,7 +204,7 @@ def test_an_owner_changes_the_policies_of_her_agent_only(owner):
     ],
 )
 def test_an_owner_chooses_no_reviewers_from_queues_of_others(owner, change, said):
-    provisioning.add_policy("payment", queue="invoices")
+    add_policy("payment", queue="invoices")
     form = form_of(owner, "payment", agent="payer", **{"queue": "invoices", "quorum": "2", **change})
     page = owner.post("/policies/edit", {**form, "act": "save"}).content.decode()
     assert said in page
@@ -221,7 +223,7 @@ def test_an_owner_chooses_no_reviewers_from_queues_of_others(owner, change, said
     ],
 )
 def test_an_owner_is_not_looser_than_the_general_policy(owner, operator, change):
-    provisioning.add_policy("payment", queue="invoices", quorum=2, second_factor="always", risk_floor="medium")
+    add_policy("payment", queue="invoices", quorum=2, second_factor="always", risk_floor="medium")
     form = form_of(owner, "payment", agent="payer", quorum="3", permit_ttl="PT1H")
     page = owner.post("/policies/edit", {**form, **change, "act": "save"}).content.decode()
     assert f"is stricter in: {next(iter(change))}. Only an operator can be looser." in page
@@ -239,7 +241,7 @@ def test_an_owner_who_lost_the_role_is_refused_by_the_change_itself(owner):
 
 
 def test_a_queue_of_the_current_policy_can_stay(owner, operator):
-    provisioning.add_policy("payment", queue="engineering")
+    add_policy("payment", queue="engineering")
     person = User.objects.get(username="own@example.org")
     made = administration.add_policy(person, "payment", agent="payer", based_on=0, queue="engineering", quorum=2)
     assert made.queue is not None

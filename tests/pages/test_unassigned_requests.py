@@ -31,7 +31,7 @@ def test_the_owner_reads_what_a_run_waits_for(owner):
     shown = page(owner, f"/interrupts/{timer.public_id}")
     assert "Wait for a timer" in shown
     assert "then the run continues" in shown
-    listed = page(owner, "/")
+    listed = page(owner, "/?view=open")
     assert "Wait for an external signal" in listed
     for wait in (event, timer):
         page(owner, f"/runs/{wait.run.public_id}")

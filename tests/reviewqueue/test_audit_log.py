@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -15,8 +16,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from reviewqueue.models import ApiKey
-from reviewqueue.operations import kill_switch, people, provisioning
+from reviewqueue.operations import kill_switch, people
 from reviewqueue.operations.api_keys import create_personal_token
+from reviewqueue.operations.provisioning.agents import add_agent, add_call_label
+from reviewqueue.operations.provisioning.keys import rotate_key
+from reviewqueue.operations.provisioning.people import add_person
+from reviewqueue.operations.provisioning.policies import add_policy
+from reviewqueue.operations.provisioning.queues import add_queue
 from reviewqueue.webhooks import endpoints
 from runs.configuration_history import find_broken_configuration_chain, find_changed_configuration
 from runs.models import ConfigurationRecord
@@ -90,7 +96,7 @@ def test_a_record_has_the_state_before_and_after_and_who_made_it():
     record = last("person")
     assert (record.actor, record.name, record.action) == ("person:ops@example.org", "ana@example.org", "disabled")
     assert (record.before["active"], record.content["active"]) == (True, False)
-    provisioning.add_policy("approval.action", queue="engineering", quorum=2)
+    add_policy("approval.action", queue="engineering", quorum=2)
     assert last("policy").before["quorum"] == 1
     assert last("policy").content["quorum"] == 2
 
@@ -110,8 +116,8 @@ def test_a_halt_is_recorded_once_and_so_is_its_lift():
 
 def test_no_secret_is_in_the_log(settings):
     settings.OUTBOUND_ALLOW = ["127.0.0.0/8"]
-    agent, made = provisioning.add_agent("payer", owner="finance")
-    rotated = provisioning.rotate_key(made.key.pk, overlap=provisioning.timedelta(hours=1))
+    agent, made = add_agent("payer", owner="finance")
+    rotated = rotate_key(made.key.pk, overlap=timedelta(hours=1))
     wanted = endpoints.EndpointRequest(
         key="k", body_digest="rq1:x", url="http://127.0.0.1/T0PSECRET?token=HIDDEN", events=["run.started"]
     )
@@ -142,7 +148,7 @@ def test_no_column_of_a_record_can_be_changed(column):
 
 
 def test_the_digest_covers_the_name_and_the_state_before():
-    provisioning.add_queue("invoices", owner="finance")
+    add_queue("invoices", owner="finance")
     record = last("queue")
     covered = record.covered()
     assert {"name", "before", "agent", "queue"} <= covered.keys()
@@ -192,11 +198,11 @@ def test_changes_of_groups_in_djangos_admin_are_recorded(superuser):
 
 @pytest.fixture
 def readers() -> dict[str, User]:
-    provisioning.add_agent("payer", owner="finance")
-    provisioning.add_agent("secret-agent", owner="others")
-    provisioning.add_queue("invoices", owner="finance")
-    provisioning.add_policy("payment", agent="secret-agent", queue="invoices")
-    provisioning.add_person("ana@example.org", role="reviewer", queue="invoices")
+    add_agent("payer", owner="finance")
+    add_agent("secret-agent", owner="others")
+    add_queue("invoices", owner="finance")
+    add_policy("payment", agent="secret-agent", queue="invoices")
+    add_person("ana@example.org", role="reviewer", queue="invoices")
     return {
         "owner": builders.a_person("own@example.org", "finance"),
         "operator": builders.a_person("ops@example.org", "operators"),
@@ -266,7 +272,7 @@ def test_the_api_lists_pages_and_refuses_wrong_filters(readers):
 
 
 def test_a_cell_of_the_csv_is_never_a_formula(client, readers):
-    provisioning.add_call_label("=cmd()", agent="payer", sentence="x", arguments={})
+    add_call_label("=cmd()", agent="payer", sentence="x", arguments={})
     client.force_login(readers["operator"])
     assert "'=cmd()" in downloaded(client, "/audit.csv")
 

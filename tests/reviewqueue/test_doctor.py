@@ -20,8 +20,9 @@ from ledger import clock
 from ledger.digests import digest
 from ledger.models import Effect
 from reviewqueue.models import Heartbeat, NotificationMessage, NotificationService
-from reviewqueue.operations import doctor, health, provisioning
+from reviewqueue.operations import doctor, health
 from reviewqueue.operations.doctor import checkpoint_files, history_integrity, row_consistency, workers
+from reviewqueue.operations.provisioning.queues import add_chat_channel
 from runs import file_storage
 from runs.event_feed import number_events
 from runs.holds import open_hold
@@ -590,7 +591,7 @@ def test_notifications_that_were_given_up_are_noted_and_a_failing_server_is_wron
 
 
 def test_a_chat_channel_without_its_variable_is_noted(monkeypatch):
-    provisioning.add_chat_channel("engineering", variable="CHAT_ENGINEERING", min_risk="low")
+    add_chat_channel("engineering", variable="CHAT_ENGINEERING", min_risk="low")
     assert any("CHAT_ENGINEERING" in note for note in noted())
     monkeypatch.setenv("CHAT_ENGINEERING", "json://localhost")
     assert not any("CHAT_ENGINEERING" in note for note in noted())

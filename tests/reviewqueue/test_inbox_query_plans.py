@@ -17,7 +17,7 @@ from reviewqueue.permissions import read_scope
 from reviewqueue.queries import inbox, inbox_counts
 from reviewqueue.queries.inbox import View
 from reviewqueue.queries.inbox_filters import InboxFilters
-from reviewqueue.queries.visible_ranges import interrupt_ranges
+from reviewqueue.queries.visible_ranges import interrupt_ranges, list_run_keys
 from runs.models import Interrupt
 from tests import builders
 
@@ -47,8 +47,11 @@ def two_interrupts() -> tuple[User, Interrupt]:
     return ana, builders.a_waiting_interrupt()
 
 
-def plans(ask: Callable[[], Any], *, of: str) -> str:
-    """Return the plans of the statements of ``ask`` that contain these texts."""
+def plans(ask: Callable[[], Any], *, of: str, executed: bool = False) -> str:
+    """Return the plans of the statements of ``ask`` that contain these texts.
+
+    ``executed``: the subplans of a recursive term are in the plan only after its first execution.
+    """
     with CaptureQueriesContext(connection) as asked:
         ask()
     statements = [query["sql"] for query in asked.captured_queries if of in query["sql"]]
@@ -56,7 +59,7 @@ def plans(ask: Callable[[], Any], *, of: str) -> str:
     with connection.cursor() as cursor:
         lines = []
         for statement in statements:
-            cursor.execute(f"EXPLAIN {statement}")
+            cursor.execute(f"EXPLAIN {'ANALYZE' if executed else ''} {statement}")
             lines += [line for (line,) in cursor.fetchall()]
     return "\n".join(lines)
 
@@ -99,10 +102,10 @@ def test_each_group_that_passes_the_filters_is_one_range_of_the_index(filters):
 
 def test_the_groups_are_found_by_jumps_in_the_index():
     ana, _ = two_interrupts()
-    plan = plans(lambda: inbox.count_open_requests(ana), of="RECURSIVE")
+    plan = plans(lambda: inbox.count_decidable_requests(ana, now=clock.now()), of="RECURSIVE")
     assert len(groups_read(plan)) >= 5
     for line in plan.splitlines():
-        assert "Scan on runs_interrupt" not in line, plan
+        assert "Scan on runs_interrupt" not in line or "Subquery Scan on" in line, plan
     assert re.search(r"Index Cond: \(ROW\(.*queue_id, .*agent_id, .*> ROW\(", plan), plan
 
 
@@ -128,6 +131,23 @@ def test_no_more_waits_are_read_for_the_counts_than_are_counted():
     assert "Index Only Scan using open_waits_by_group on runs_interrupt i" in plan
 
 
+def test_what_a_person_can_decide_is_read_from_the_ranges_of_their_queues_in_order():
+    ana, interrupt = two_interrupts()
+    after = inbox.format_position(interrupt, View.DECIDE)
+    plan = plans(lambda: inbox.list_requests(ana, view=View.DECIDE, after=after, now=clock.now()), of="LIMIT 51")
+    assert groups_read(plan)
+    assert "Index Cond: ((queue_id = " in plan
+    assert "(ROW(risk_rank, deadline, id) > ROW(" in plan
+    assert "Sort Key: runs_interrupt" not in plan, plan
+
+
+def test_no_more_waits_are_looked_at_to_count_what_a_person_can_decide():
+    ana, _ = two_interrupts()
+    plan = plans(lambda: inbox.count_decidable_requests(ana, now=clock.now()), of="RECURSIVE")
+    assert "Subquery Scan on runs_interrupt" in plan, plan
+    assert re.search(r"Limit .*\n\s+->  Index Scan using open_waits_by_group on runs_interrupt i", plan), plan
+
+
 @pytest.mark.parametrize("view", [View.DECIDED, View.EXPIRED])
 def test_a_list_of_closed_requests_is_one_range_for_each_queue_and_status(view):
     ana, _ = two_interrupts()
@@ -149,3 +169,22 @@ def test_a_persons_own_requests_are_one_list_of_ids_and_no_condition_on_every_ro
     plan = plans(lambda: inbox.list_requests(ana, view=View.MINE, now=clock.now()), of="ORDER BY")
     assert "Append" in plan
     assert "SubPlan 4" not in plan, f"a fourth condition is evaluated for every row:\n{plan}"
+
+
+def test_runs_with_a_status_behind_a_queue_are_jumps_in_two_indexes():
+    ana, interrupt = two_interrupts()
+    scope, older = read_scope(ana), interrupt.run_id + 1
+    plan = plans(
+        lambda: list_run_keys(scope, status="waiting", before=older, limit=51), of="RECURSIVE step", executed=True
+    )
+    jumps = [line for line in plan.splitlines() if "Scan" in line and "runs_interrupt" in line]
+    assert len(jumps) >= 2, plan
+    assert all("runs_behind_a_queue" in line for line in jumps), plan
+    had = [line for line in plan.splitlines() if "Scan" in line and "on runs_run r " in line]
+    assert had, plan
+    assert all("runs_of_an_agent_by_status" in line for line in had), plan
+    assert "Index Cond: ((queue_id = " in plan
+    assert "Filter: (r.status" not in plan, plan
+    asking = plans(lambda: list_run_keys(scope, before=None, limit=51), of="RECURSIVE asking", executed=True)
+    assert "Seq Scan on runs_interrupt" not in asking, asking
+    assert re.search(r"Index Cond: \(\(queue_id = asking\S*\.queue_id\) AND \(agent_id > asking", asking), asking

@@ -190,13 +190,13 @@ def test_an_inactive_person_sees_no_request_of_a_run_without_an_initiator():
     """The initiator of such a run is NULL; so is the person of an inactive person's scope."""
     ana = builders.a_reviewer()
     builders.a_waiting_interrupt()
-    assert inbox.count_open_requests(ana) == 1
+    assert inbox.count_decidable_requests(ana, now=clock.now()) == (1, False)
     disable(ana)
     seen, now = open_requests.read_open_requests(ana), clock.now()
     assert Interrupt.objects.get().run.initiator is None
     assert list(seen.own(Interrupt.objects.all())) == []
     assert seen.first(Interrupt.objects.all(), limit=5) == []
     assert seen.first_as_subquery(Interrupt.objects.all(), filters=open_requests.NO_FILTERS, limit=5) is None
-    assert inbox.count_open_requests(ana) == 0
+    assert inbox.count_decidable_requests(ana, now=clock.now()) == (0, False)
     assert inbox.list_keys(ana, view=inbox.View.OPEN, limit=5, now=now) == []
     assert inbox_counts.count_requests(ana, now=now).all_open == 0

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
 
-from reviewqueue import second_factors
+from reviewqueue.accounts import second_factors
 from reviewqueue.models import PersonChange
 from reviewqueue.operations.api_keys import create_personal_token
 from tests import builders

@@ -65,7 +65,8 @@ def test_runs_and_interrupts_are_locked_in_one_module_only():
         "reviewqueue/notifications/messages.py",  # one message, or the state of a channel
         "reviewqueue/operations/administration.py",  # an agent
         "reviewqueue/operations/people.py",  # the group of operators
-        "reviewqueue/operations/provisioning.py",  # a key of an agent
+        "reviewqueue/operations/provisioning/keys.py",  # a key of an agent
+        "reviewqueue/operations/provisioning/people.py",  # accounts, before the end of the chain
         "reviewqueue/queries/dead_letters.py",  # one signal, after everything else
         "reviewqueue/rollups/counting.py",  # the cursor of the stored counts
         "reviewqueue/webhooks/deliveries.py",  # endpoints of webhooks, which no run's transaction locks

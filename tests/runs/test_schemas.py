@@ -162,6 +162,41 @@ def test_recursion_that_doubles_at_each_level_of_the_answer_is_refused() -> None
     assert faults({"$defs": {"a": twice}, "$ref": "#/$defs/a"})[0][1].startswith("has too many nested branches")
 
 
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_branches_that_descend_into_different_members_do_not_add_up(keyword: str) -> None:
+    a, b = ({"properties": {name: {"$ref": "#"}}} for name in "ab")
+    check_schema({"type": "object", keyword: [a, b]})
+    check_schema({"type": "object", keyword: [a], **b})
+    assert faults({"type": "object", keyword: [a, a]})[0][1].startswith("has too many nested branches")
+    for beside in ({"patternProperties": {"a": {"$ref": "#"}}}, {"additionalProperties": {"$ref": "#"}}):
+        assert faults({"type": "object", keyword: [a, beside]})[0][1].startswith("has too many nested branches")
+
+
+def test_a_recursive_expression_is_accepted_and_a_deep_wrong_value_is_refused_in_bounded_steps() -> None:
+    both = {"type": "array", "items": {"$ref": "#/$defs/it"}}
+    forms = [{"and": both}, {"or": both}, {"not": {"$ref": "#/$defs/it"}}, {"before": {"type": "integer"}}]
+    branches = [
+        {"type": "object", "required": [*form], "properties": form, "additionalProperties": False} for form in forms
+    ]
+    schema = {"$defs": {"it": {"oneOf": branches}}, "$ref": "#/$defs/it"}
+    check_schema(schema)
+    right, wrong = {"before": 1}, {"before": "x"}
+    for level in range(28):
+        right, wrong = ({"and": [right]}, {"and": [wrong]}) if level % 2 else ({"not": right}, {"not": wrong})
+    assert not validate(schema, right)
+    assert validate(schema, wrong)
+
+
+def test_a_schema_of_many_names_and_branches_is_counted_in_bounded_steps() -> None:
+    names: dict[str, Any] = {f"m{number}": {"type": "string"} for number in range(900)}
+    chain: dict[str, Any] = {
+        f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}, {"properties": {f"x{n}": {"$ref": "#/$defs/a0"}}}]}
+        for n in range(20)
+    }
+    schema = {"type": "object", "$defs": {**chain, "a20": {"properties": names}}, "$ref": "#/$defs/a0"}
+    assert faults(schema)[0][1].startswith("has too many nested branches")
+
+
 def test_fifteen_levels_of_ten_branches_are_refused() -> None:
     schemas: dict[str, Any] = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 10} for n in range(15)}
     schema = {"$defs": {**schemas, "a15": {"type": "string"}}, "$ref": "#/$defs/a0"}

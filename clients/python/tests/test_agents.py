@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,6 +13,7 @@ import httpx
 import pytest
 from reviewqueue_client import (
     AsyncRun,
+    Client,
     EffectFailed,
     NotPerformed,
     Refused,
@@ -585,3 +587,17 @@ def test_the_asynchronous_client_does_the_same(server: FakeServer):
 
     assert asyncio.run(main()) == [Decimal("184000.00"), "PO-2231"]
     assert sent == [PROPOSAL["arguments"]]
+
+
+def test_a_batch_of_asks_has_a_result_for_each() -> None:
+    asks: list[dict[str, Any]] = [
+        {"key": key, "title": "Order the hoist", "reason": "approval.action", "state": {"row": 7}} for key in "ab"
+    ]
+    results = [{"status": 201, "ask": {"run": {"id": "run_1"}}}, {"status": 422, "problem": {"code": "policy_refuses"}}]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert (request.url.path, json.loads(request.content)) == ("/api/v1/asks/batch", {"asks": asks})
+        return httpx.Response(207, json={"asks": results})
+
+    client = Client("http://desk.example", "rq_1", transport=httpx.MockTransport(answer))
+    assert client.ask_batch(asks) == results

@@ -130,6 +130,14 @@ export class Client {
     return this.call("POST", "asks", request);
   }
 
+  /** Start a run for each ask (`POST asks/batch`, at most 100). A refused ask has a `problem` and stops no other. */
+  async askBatch(
+    asks: (Request & { state?: unknown })[],
+  ): Promise<{ status: number; ask?: { interrupt: { id: string }; run: { id: string }; url: string }; problem?: unknown }[]> {
+    const sent = (await this.call("POST", "asks/batch", { asks })) as { asks: { status: number }[] };
+    return sent.asks;
+  }
+
   /** Send an event. `id` is the sender's id of it: the same id is one event. */
   async signal(signal: { correlation: string; type: string; id?: string; body?: unknown }): Promise<unknown> {
     return this.call("POST", "signals", { body: null, ...signal, id: signal.id ?? crypto.randomUUID() });

@@ -42,6 +42,14 @@ test("a refusal is thrown at once with its code", async () => {
   assert.equal(sent.length, 1);
 });
 
+test("a batch of asks has a result for each", async () => {
+  const results = [{ status: 201, ask: { run: { id: "run_1" } } }, { status: 422, problem: { code: "payload_invalid" } }];
+  const { client, sent } = scripted([207, { asks: results }]);
+  const asks = ["a", "b"].map((key) => ({ key, title: "Order", reason: "approval.action" }));
+  assert.deepEqual(await client.askBatch(asks), results);
+  assert.deepEqual(sent[0].body, { asks });
+});
+
 test("a server that stays away is unreachable", async () => {
   await assert.rejects(scripted(...Array(8).fill([0])).client.run("PR-1"), Unreachable);
 });

@@ -19,7 +19,7 @@ from drf_spectacular.renderers import OpenApiYamlRenderer
 from ledger.exact_json import dumps, parse
 from ledger.tokens import token_pattern
 from reviewqueue.api.binary_bodies import MEDIA_TYPE as BYTES_TYPE
-from reviewqueue.api.openapi.operations import ANYONE, BYTES, Operation
+from reviewqueue.api.openapi.operations import ANYONE, BYTES, JSON_LINES, Operation
 from reviewqueue.api.parsers import MEDIA_TYPE as JSON_TYPE
 from reviewqueue.api.problems import (
     HEADERS,
@@ -34,6 +34,7 @@ from reviewqueue.api.problems import (
 from reviewqueue.api.problems import MEDIA_TYPE as PROBLEM_TYPE
 from reviewqueue.api.response_serializers import ResponseSerializer, Schema, json_schema_of
 from reviewqueue.api.serializers.fields import KEY_SCHEMA, RequestSerializer
+from reviewqueue.queries.evidence_export import MEDIA_TYPE as LINES_TYPE
 
 PREFIX = "/api/v1/"
 
@@ -50,6 +51,7 @@ _OPAQUE: Schema = {"type": "string", "pattern": "^[a-z]{3}_[0-9a-z]{1,36}$"}
 _PATH_PARAMETERS: dict[str, tuple[Schema, str]] = {
     "run_id": (_OPAQUE, "Id of the run."),
     "interrupt_id": (_OPAQUE, "Id of the interrupt."),
+    "decision_id": (_OPAQUE, "Id of the decision."),
     "continuation_id": (_OPAQUE, "Id of the continuation."),
     "endpoint_id": (_OPAQUE, "Id of the endpoint."),
     "delivery_id": (_OPAQUE, "Id of the delivery."),
@@ -78,10 +80,13 @@ TAGS = {
     "decisions": "Several decisions at once.",
     "signals": "Events in business systems, which answer interrupts.",
     "waits": "What a deployment would leave behind.",
-    "agents": "The identity of a key, and the kill switch.",
+    "agents": "The identity of a key, the kill switch, and the administration of agents.",
+    "queues": "The administration of queues.",
+    "policies": "The versions of policies.",
     "webhooks": "Endpoints that messages are sent to.",
     "deliveries": "Webhook messages and their delivery attempts.",
     "events": "The event feed.",
+    "evidence": "Files that prove decisions, verified offline.",
     "audit-log": "Administrative changes.",
     "insights": "Figures about queues, people and policies.",
     "schema": "This document.",
@@ -184,6 +189,9 @@ class OperationSchema(AutoSchema):
         for status, body in operation.responses.items():
             described: dict[str, Any] = {"description": _RESPONSE_DESCRIPTIONS[status]}
             found[str(status)] = described
+            if body == JSON_LINES:
+                described["content"] = {LINES_TYPE: {"schema": {"type": "string", "contentMediaType": LINES_TYPE}}}
+                continue
             if isinstance(body, str):
                 described |= {"content": _BYTES, "headers": _BYTES_HEADERS}
                 continue

@@ -25,6 +25,8 @@ ASK = """{"key": "PR-4711", "title": "Order the hoist", "reason": "approval.acti
  "proposal": {"name": "issue_order", "arguments": {"supplier": "S-17", "amount": "184000.00"}}, "state": {"row": 7}}"""
 ASKED = f"""{{"interrupt": {_MARK}, "run": {{"id": "run_4k7m2p", "status": "waiting"}},
  "url": "https://desk.example/interrupts/int_7m2k4x"}}"""
+ASK_BATCH = f"""{{"asks": [{ASK}]}}"""
+ASKED_BATCH = f"""{{"asks": [{{"status": 201, "ask": {ASKED}}}]}}"""
 RUN = """{"key": "PR-4711", "title": "Purchase request PR-4711", "code_version": "2.4.1", "metadata": {"site": "north"}}"""
 STARTED = f"""{{"id": "run_4k7m2p", "key": "PR-4711", "status": "running", "epoch": 1, "checkpoint": 0,
  "lease": {_LEASE}, "continuation": null}}"""
@@ -38,6 +40,9 @@ DECISION = """{"state_version": 1, "verdict": "answer", "input": {"certificate_n
 RECEIPT = f"""{{"decision": "dec_5t8w2q", "status": "accepted", "interrupt": {{"id": "int_7m2k4x", "status": "answered"}},
  "verdict": "answer", "state_version": 1, "decided_by": "ana@example.org", "decided_at": "2026-11-29T12:00:00.000000Z",
  "digest": "{_DIGEST}", "permit": null, "resume": "checking"}}"""
+DECISION_BATCH = """{"decisions": [{"interrupt": "int_7m2k4x", "state_version": 1, "verdict": "answer",
+ "input": {"certificate_no": "LT-2026-0917"}}]}"""
+DECIDED_BATCH = f"""{{"decisions": [{{"status": 201, "receipt": {RECEIPT}}}]}}"""
 CLAIM = """{"code_version": "2.4.1", "accepts": ["2.4.0"], "max": 1, "wait": 0}"""
 CLAIMED = f"""[{{"id": "con_8r3n6y", "kind": "resume", "cause": "person", "attempt": 1,
  "run": {{"id": "run_4k7m2p", "key": "PR-4711", "title": "Purchase request PR-4711", "epoch": 1, "code_version": "2.4.1",

@@ -12,6 +12,8 @@ from reviewqueue.api.serializers.fields import RequestSerializer
 
 #: A body that is bytes, and not JSON.
 BYTES = "bytes"
+#: A body that is JSON texts, one a line.
+JSON_LINES = "JSON lines"
 
 #: Who can call an operation -> the sentence that describes it.
 ANYONE = "Requires no key."

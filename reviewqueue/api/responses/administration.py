@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 from reviewqueue.api.response_serializers import (
     BOOLEAN,
     DATETIME,
+    DURATION,
+    EXACT,
+    INTEGER,
     OBJECT,
     TEXT,
     ResponseSerializer,
@@ -14,6 +20,9 @@ from reviewqueue.api.response_serializers import (
     nullable,
 )
 from reviewqueue.api.responses.runs import NEXT_PAGE
+from reviewqueue.api.serializers.administration_serializers import RULE_FIELDS
+from reviewqueue.operations.provisioning.policies import CHOICES, DURATIONS, FLAGS, NUMBERS, POLICY_RULES, DraftPolicy
+from reviewqueue.operations.queue_administration import state_token
 from reviewqueue.queries.audit_log import record_id, states
 from runs.configuration_history import KIND_LABELS
 from runs.states import EffectMode
@@ -96,6 +105,24 @@ class ConnectionTestResponse(ResponseSerializer):
     trouble = member(nullable(TEXT), "Why the call failed; null if it succeeded.", lambda trouble: trouble or None)
 
 
+class CallArgumentResponse(ResponseSerializer):
+    """How an argument of a call is shown (argument and its label)."""
+
+    argument = member(TEXT, "Name of the argument.", lambda pair: pair[0])
+    label = member(TEXT, "Label of the argument.", lambda pair: pair[1].get("label", ""))
+    unit = member(nullable(TEXT), "Unit of its value; null without one.", lambda pair: pair[1].get("unit") or None)
+
+
+class CallLabelResponse(ResponseSerializer):
+    """The sentence by which reviewers read a call (``CallLabel``)."""
+
+    name = member(TEXT, "Name of the call.")
+    sentence = member(TEXT, "Sentence, with the names of arguments in braces.")
+    arguments = member(
+        list_of(CallArgumentResponse), "Labels and units of its arguments.", lambda label: label.arguments.items()
+    )
+
+
 class AdministeredAgentResponse(ResponseSerializer):
     """An agent and what is configured for it (``Agent``)."""
 
@@ -110,6 +137,9 @@ class AdministeredAgentResponse(ResponseSerializer):
     connections = member(
         list_of(ConnectionResponse), "Its connections.", lambda agent: agent.connections.order_by("name")
     )
+    call_labels = member(
+        list_of(CallLabelResponse), "Its call labels.", lambda agent: agent.call_labels.order_by("name")
+    )
     created_at = member(DATETIME, "Time at which the agent was added.")
 
 
@@ -123,3 +153,106 @@ class NewAgentResponse(NewKeyResponse):
     """A new agent's first key (``NewKey``)."""
 
     agent = member(TEXT, "Slug of the agent.", "key.agent.slug")
+
+
+class QueueResponse(ResponseSerializer):
+    """A queue with the groups of its people (``Queue``)."""
+
+    queue = member(TEXT, "Slug of the queue.", "slug")
+    owner = member(TEXT, "Name of its owner group.", "owner.name")
+    reviewers = member(TEXT, "Name of the group of its reviewers.", "reviewers.name")
+    leads = member(TEXT, "Name of the group of its leads.", "leads.name")
+    auditors = member(TEXT, "Name of the group of its auditors.", "auditors.name")
+    accepts_new = member(BOOLEAN, "Whether new requests can go to it.")
+    state = member(TEXT, "Digest of what can be changed; a change names the state that its author read.", state_token)
+
+
+class QueueListResponse(ResponseSerializer):
+    """The queues that the person administers (list of ``Queue``)."""
+
+    queues = member(list_of(QueueResponse), "Queues, by name.", "*")
+
+
+class EscalationStepResponse(ResponseSerializer):
+    """A further queue of an escalation (step of a policy)."""
+
+    queue = member(TEXT, "Name of the queue.", lambda step: step["queue"])
+    wait = member(DURATION, "Time to the deadline in this queue.", lambda step: timedelta(seconds=step["seconds"]))
+
+
+def _rule(name: str) -> Any:
+    meaning = RULE_FIELDS[name].help_text
+    if name in ("queue", "escalate_to"):
+        return member(nullable(TEXT), meaning, lambda policy: getattr(getattr(policy, name), "slug", None))
+    if name == "remind_before":
+        return member(list_of(DURATION), meaning, lambda policy: [timedelta(seconds=it) for it in policy.remind_before])
+    if name in CHOICES:
+        return member(choice(CHOICES[name][1]), meaning, lambda policy: str(getattr(policy, name)))
+    of_kind: dict[str, Any] = {"queues": list_of(TEXT), "on_expiry_allowed": list_of(TEXT)}
+    of_kind |= {"escalate_further": list_of(EscalationStepResponse)}
+    of_kind |= dict.fromkeys(DURATIONS, DURATION) | dict.fromkeys(FLAGS, BOOLEAN) | dict.fromkeys(NUMBERS, INTEGER)
+    return member(of_kind[name], meaning)
+
+
+#: Every rule of a policy, declared from the fields of a request.
+PolicyRulesResponse: type[ResponseSerializer] = type(
+    "PolicyRulesResponse",
+    (ResponseSerializer,),
+    {"__doc__": "The rules of a policy (``Policy``)."} | {name: _rule(name) for name in POLICY_RULES},
+)
+
+
+class PolicyResponse(ResponseSerializer):
+    """A version of a policy (``Policy``)."""
+
+    reason = member(TEXT, "Reason of the requests that it applies to.")
+    agent = member(
+        nullable(TEXT),
+        "Slug of its agent; null: every agent without a policy of its own.",
+        lambda it: it.agent and it.agent.slug,
+    )
+    version = member(INTEGER, "Number of the version.")
+    rules = member(PolicyRulesResponse, "Its rules.", "*")
+    created_at = member(DATETIME, "Time at which the version was added.")
+
+
+class PolicyListResponse(ResponseSerializer):
+    """The newest version of each policy (list of ``Policy``)."""
+
+    policies = member(list_of(PolicyResponse), "Policies, by reason and agent.", "*")
+
+
+class ChangedRuleResponse(ResponseSerializer):
+    """A rule that a new version changes (name, value before and after)."""
+
+    rule = member(choice(POLICY_RULES), "Name of the rule.", lambda changed: changed[0])
+    before = member(EXACT, "Its value in the version before; null without one.", lambda changed: changed[1])
+    after = member(EXACT, "Its value in the new version.", lambda changed: changed[2])
+
+
+class OpenRequestsResponse(ResponseSerializer):
+    """Open requests under one version of a policy in one queue (``OpenRequests``)."""
+
+    version = member(INTEGER, "The version that they keep.")
+    queue = member(nullable(TEXT), "Slug of their queue; null without one.", lambda it: it.queue or None)
+    count = member(INTEGER, "How many requests are open.")
+
+
+class PolicyPreviewResponse(ResponseSerializer):
+    """What a new version would change (``PolicyPreview``)."""
+
+    version = member(INTEGER, "Number that the version would get.", "draft.policy.version")
+    based_on = member(
+        INTEGER, "The newest version; 0: none.", lambda preview: preview.draft.last.version if preview.draft.last else 0
+    )
+    changes = member(list_of(ChangedRuleResponse), "Rules that differ.", lambda preview: _changed_rules(preview.draft))
+    queues_added = member(list_of(TEXT), "Queues that requests could newly go to; `any`: every queue.")
+    queues_removed = member(list_of(TEXT), "Queues that requests could no longer go to.")
+    open_requests = member(list_of(OpenRequestsResponse), "Open requests, which keep their version.")
+    applies_at_once = member(list_of(TEXT), "Stricter rules that also limit open requests, as sentences.")
+
+
+def _changed_rules(draft: DraftPolicy) -> list[tuple[str, Any, Any]]:
+    after = PolicyRulesResponse.serialize(draft.policy)
+    before = PolicyRulesResponse.serialize(draft.last) if draft.last else dict.fromkeys(after)
+    return [(name, before[name], after[name]) for name in draft.changed]

@@ -19,6 +19,7 @@ from reviewqueue.api.response_serializers import (
     member,
     nullable,
 )
+from reviewqueue.api.serializers.fields import MAX_BATCH
 from reviewqueue.api.serializers.run_serializers import MAX_CLAIMS, MAX_POLL_SECONDS
 from runs.facts import MAX_FACT_CHECKS
 from runs.leases import MAX_LEASE_SECONDS, MIN_LEASE_SECONDS
@@ -89,6 +90,7 @@ class LimitsResponse(ResponseSerializer):
     lease_seconds = member(BoundsResponse, "Length of a lease, in seconds.", "*")
     wait_seconds = _fixed(MAX_POLL_SECONDS, "Longest long poll, in seconds.")
     claim = _fixed(MAX_CLAIMS, "Largest number of continuations in one claim.")
+    batch = _fixed(MAX_BATCH, "Largest number of items in one batch of asks or decisions.")
     checks = _fixed(MAX_FACT_CHECKS, "Largest number of facts of a checkpoint that have a check.")
     page = _fixed(MAX_LIMIT, "Largest page of a list, in rows.")
     file_bytes = member(

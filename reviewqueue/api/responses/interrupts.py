@@ -333,6 +333,43 @@ class BulkDecisionsResponse(ResponseSerializer):
     decisions = member(list_of(BulkResultResponse), "One result for each decision, in their order.", "*")
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchResult:
+    """The result of one item of a batch: what the item alone would have returned, or a problem."""
+
+    status: int
+    result: Any = ABSENT
+    problem: dict[str, Any] | Any = ABSENT
+
+
+class AskResultResponse(ResponseSerializer):
+    """The result of one ask of a batch (``BatchResult``)."""
+
+    status = member(INTEGER, "HTTP status that this ask alone would have had.")
+    ask = member(AskResponse, "The run and the interrupt; left out if the ask was refused.", "result", optional=True)
+    problem = member(as_stored(ProblemResponse), "Why the ask was refused; left out otherwise.", optional=True)
+
+
+class AskBatchResponse(ResponseSerializer):
+    """The results of several asks (a list of ``BatchResult``)."""
+
+    asks = member(list_of(AskResultResponse), "One result for each ask, in their order.", "*")
+
+
+class DecisionResultResponse(ResponseSerializer):
+    """The result of one decision of a batch (``BatchResult``)."""
+
+    status = member(INTEGER, "HTTP status that this decision alone would have had.")
+    receipt = member(ReceiptResponse, "Receipt; left out if the decision was refused.", "result", optional=True)
+    problem = member(as_stored(ProblemResponse), "Why the decision was refused; left out otherwise.", optional=True)
+
+
+class DecisionBatchResponse(ResponseSerializer):
+    """The results of several decisions (a list of ``BatchResult``)."""
+
+    decisions = member(list_of(DecisionResultResponse), "One result for each decision, in their order.", "*")
+
+
 # --- one interrupt --------------------------------------------------------------------------------------------------------
 
 

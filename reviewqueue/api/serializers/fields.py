@@ -30,6 +30,8 @@ KEY = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._:-]{1,200}")
 KEY_RULE = "must have 1 to 200 characters out of A-Z a-z 0-9 . _ : - and must not be . or .."
 LARGEST_COUNT = 2_147_483_647
 MAX_PROBLEMS = 50
+#: Items of a batch.
+MAX_BATCH = 100
 MAX_POINTER_LENGTH = 500
 
 Schema = dict[str, Any]
@@ -291,6 +293,14 @@ class ListField(serializers.ListField):
     def json_schema(self, resolve: Resolve) -> Schema:
         items = self.child.json_schema(resolve)  # type: ignore[attr-defined]  # ours are all of `Field`
         return {"type": "array", "items": items, "minItems": self.min_entries, "maxItems": self.max_entries}
+
+
+class BatchField(ListField):
+    """The items of a batch. Only their number is checked here: each item is validated when it is processed."""
+
+    def run_child_validation(self, data: list[Any]) -> list[Any]:
+        """Return the items as they were sent."""
+        return data
 
 
 class RequestSerializer(serializers.Serializer):

@@ -7,12 +7,15 @@ from typing import Any
 from ledger.exact_json import ABSENT
 from reviewqueue.api.serializers.fields import (
     KEY,
+    MAX_BATCH,
+    BatchField,
     DateTimeField,
     DurationField,
     EmailField,
     ExactField,
     Field,
     IntegerField,
+    KeyField,
     ListField,
     RequestSerializer,
     Resolve,
@@ -159,6 +162,28 @@ class BulkDecisionsRequest(RequestSerializer):
             if interrupt in ids[:place]:
                 raise invalid_at("is decided twice in this request", place, "interrupt")
         return decisions
+
+
+class BatchDecisionRequest(BulkDecisionRequest):
+    """One decision of a batch, with its interrupt."""
+
+    key = KeyField(
+        "Your key of this decision; the header Idempotency-Key when left out.",
+        required=False,
+        allow_null=True,
+        default=None,
+    )
+
+
+class DecisionBatchRequest(RequestSerializer):
+    """Several decisions, each judged by itself."""
+
+    decisions = BatchField(
+        "The decisions. Each is validated and recorded by itself.",
+        BatchDecisionRequest(),
+        min_entries=1,
+        max_entries=MAX_BATCH,
+    )
 
 
 def answer(sent: dict[str, Any]) -> Answer:

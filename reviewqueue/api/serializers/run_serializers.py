@@ -12,6 +12,8 @@ from ledger.effects import EffectDeclaration
 from ledger.errors import PayloadInvalid
 from ledger.states import CompensateOn, EffectStatus, InFlight, Repeat
 from reviewqueue.api.serializers.fields import (
+    MAX_BATCH,
+    BatchField,
     BooleanField,
     ChoiceField,
     DateTimeField,
@@ -31,7 +33,7 @@ from runs.checkpoints import Snapshot
 from runs.leases import MAX_LEASE_SECONDS, MIN_LEASE_SECONDS
 
 MAX_POLL_SECONDS = 30
-MAX_CLAIMS = 20
+MAX_CLAIMS = 100
 
 _CODE_VERSION = "Version of the agent's code. The run is offered to workers of the same version, or that accept it."
 _PARENT = "Id of a live run of this agent, or of another agent of its owners; the new run becomes its child run."
@@ -80,6 +82,17 @@ class AskRequest(InterruptRequest):
     initiator = EmailField(_INITIATOR, allow_null=True, default=None)
     parent = TextField(_PARENT, max_length=40, min_length=1, allow_null=True, default=None)  # type: ignore[assignment]
     code_version = TextField(_CODE_VERSION, max_length=100, allow_null=True, default=None)
+
+
+class AskBatchRequest(RequestSerializer):
+    """Several asks."""
+
+    asks = BatchField(
+        "The asks, each with its own `key`. Each is validated and stored by itself.",
+        AskRequest(),
+        min_entries=1,
+        max_entries=MAX_BATCH,
+    )
 
 
 class SnapshotRequest(RequestSerializer):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from django.contrib.auth.models import AbstractUser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,9 +14,11 @@ from ledger.errors import PayloadInvalid, Problem
 from reviewqueue import permissions
 from reviewqueue.api.authentication import person_of
 from reviewqueue.api.openapi.operations import PERSON, Operation, describe
+from reviewqueue.api.response_serializers import ResponseSerializer
 from reviewqueue.api.responses.administration import (
     AdministeredAgentResponse,
     AgentListResponse,
+    CallLabelResponse,
     ConfiguredEffectRuleResponse,
     ConnectionResponse,
     ConnectionTestResponse,
@@ -27,30 +29,45 @@ from reviewqueue.api.responses.administration import (
 )
 from reviewqueue.api.serializers.administration_serializers import (
     AddAgentRequest,
+    AddCallLabelRequest,
     AddConnectionRequest,
     AddEffectRuleRequest,
     AddKeyRequest,
+    EffectModeRequest,
+    RemoveCallLabelRequest,
     RemoveEffectRuleRequest,
     RotateKeyRequest,
     TestConnectionRequest,
 )
-from reviewqueue.api.serializers.fields import validated
+from reviewqueue.api.serializers.fields import RequestSerializer, validated
 from reviewqueue.api.serializers.run_serializers import EmptyRequest
 from reviewqueue.api.views.base import ApiView, body_of
 from reviewqueue.operations import administration
-from reviewqueue.operations.provisioning import ProvisioningError
+from reviewqueue.operations.api_keys import NewKey
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from runs.models import CallLabel
 
 OWNERS = "For owners of the agent and operators; another agent is not found."
-DEFAULT_OVERLAP = timedelta(days=1)
 
 
-@contextmanager
-def refused_as_invalid() -> Iterator[None]:
-    """Turn the refusal of a change into a problem of the whole body."""
+def apply_change(
+    request: Request,
+    change: Callable[..., Any],
+    *path: str,
+    sent: type[RequestSerializer],
+    returns: type[ResponseSerializer],
+    status: int = 200,
+) -> Response:
+    """Call ``change`` with the person, the names in the path and the members of the body, and return what it returns.
+
+    Its refusal (``ProvisioningError``) becomes a problem of the whole body.
+    """
+    person, members = person_of(request), validated(sent, body_of(request))
     try:
-        yield
+        made = change(person, *path, **members)
     except ProvisioningError as refused:
         raise PayloadInvalid(str(refused), errors=[Problem("", str(refused))]) from None
+    return Response(returns.serialize(made), status=status)
 
 
 class AgentsView(ApiView):
@@ -80,12 +97,11 @@ class AgentsView(ApiView):
         )
     )
     def post(self, request: Request) -> Response:
-        person = person_of(request)
-        sent = validated(AddAgentRequest, body_of(request))
-        administration.refuse_unless_operator(person)
-        with refused_as_invalid():
-            _, key = administration.add_agent(person, sent["name"], owner=sent["owner"], effects=sent["effects"])
-        return Response(NewAgentResponse.serialize(key), status=201)
+        return apply_change(request, _add_agent, sent=AddAgentRequest, returns=NewAgentResponse, status=201)
+
+
+def _add_agent(person: AbstractUser, **members: str) -> NewKey:
+    return administration.add_agent(person, **members)[1]
 
 
 class AgentView(ApiView):
@@ -94,7 +110,7 @@ class AgentView(ApiView):
     @describe(
         Operation(
             id="get_agent",
-            summary="Return an agent with its effect rules and connections",
+            summary="Return an agent with its effect rules, connections and call labels",
             description=OWNERS,
             who=PERSON,
             responses={200: AdministeredAgentResponse},
@@ -134,10 +150,9 @@ class KeysView(ApiView):
         )
     )
     def post(self, request: Request, slug: str) -> Response:
-        person, sent = _read(request, slug, AddKeyRequest)
-        with refused_as_invalid():
-            made = administration.add_key(person, slug, **sent)
-        return Response(NewKeyResponse.serialize(made), status=201)
+        return apply_change(
+            request, administration.add_key, slug, sent=AddKeyRequest, returns=NewKeyResponse, status=201
+        )
 
 
 class RotateKeyView(ApiView):
@@ -155,11 +170,9 @@ class RotateKeyView(ApiView):
         )
     )
     def post(self, request: Request, slug: str, prefix: str) -> Response:
-        person, sent = _read(request, slug, RotateKeyRequest)
-        overlap = sent.get("overlap", DEFAULT_OVERLAP)
-        with refused_as_invalid():
-            made = administration.rotate_key(person, slug, prefix, overlap=overlap, expires_at=sent["expires_at"])
-        return Response(NewKeyResponse.serialize(made), status=201)
+        return apply_change(
+            request, administration.rotate_key, slug, prefix, sent=RotateKeyRequest, returns=NewKeyResponse, status=201
+        )
 
 
 class RevokeKeyView(ApiView):
@@ -177,9 +190,7 @@ class RevokeKeyView(ApiView):
         )
     )
     def post(self, request: Request, slug: str, prefix: str) -> Response:
-        person, _ = _read(request, slug, EmptyRequest)
-        with refused_as_invalid():
-            return Response(KeyResponse.serialize(administration.revoke_key(person, slug, prefix)))
+        return apply_change(request, administration.revoke_key, slug, prefix, sent=EmptyRequest, returns=KeyResponse)
 
 
 class EffectRulesView(ApiView):
@@ -197,10 +208,14 @@ class EffectRulesView(ApiView):
         )
     )
     def post(self, request: Request, slug: str) -> Response:
-        person, sent = _read(request, slug, AddEffectRuleRequest)
-        with refused_as_invalid():
-            rule = administration.add_effect_rule(person, slug, **sent)
-        return Response(ConfiguredEffectRuleResponse.serialize(rule), status=201)
+        return apply_change(
+            request,
+            administration.add_effect_rule,
+            slug,
+            sent=AddEffectRuleRequest,
+            returns=ConfiguredEffectRuleResponse,
+            status=201,
+        )
 
 
 class RemoveEffectRuleView(ApiView):
@@ -218,11 +233,13 @@ class RemoveEffectRuleView(ApiView):
         )
     )
     def post(self, request: Request, slug: str) -> Response:
-        person, sent = _read(request, slug, RemoveEffectRuleRequest)
-        with refused_as_invalid():
-            return Response(
-                ConfiguredEffectRuleResponse.serialize(administration.remove_effect_rule(person, slug, **sent))
-            )
+        return apply_change(
+            request,
+            administration.remove_effect_rule,
+            slug,
+            sent=RemoveEffectRuleRequest,
+            returns=ConfiguredEffectRuleResponse,
+        )
 
 
 class ConnectionsView(ApiView):
@@ -240,11 +257,14 @@ class ConnectionsView(ApiView):
         )
     )
     def post(self, request: Request, slug: str) -> Response:
-        person, sent = _read(request, slug, AddConnectionRequest)
-        with refused_as_invalid():
-            return Response(
-                ConnectionResponse.serialize(administration.add_connection(person, slug, **sent)), status=201
-            )
+        return apply_change(
+            request,
+            administration.add_connection,
+            slug,
+            sent=AddConnectionRequest,
+            returns=ConnectionResponse,
+            status=201,
+        )
 
 
 class ConnectionTestView(ApiView):
@@ -262,14 +282,91 @@ class ConnectionTestView(ApiView):
         )
     )
     def post(self, request: Request, slug: str, name: str) -> Response:
-        person, sent = _read(request, slug, TestConnectionRequest)
-        with refused_as_invalid():
-            trouble = administration.test_connection(person, slug, name=name, path=sent["path"])
-        return Response(ConnectionTestResponse.serialize(trouble))
+        test = partial(administration.test_connection, name=name)
+        return apply_change(request, test, slug, sent=TestConnectionRequest, returns=ConnectionTestResponse)
 
 
-def _read(request: Request, slug: str, serializer: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the person, who administers the agent, and the body."""
-    person, sent = person_of(request), validated(serializer, body_of(request))
-    administration.find_agent(person, slug)
-    return person, sent
+class RemoveConnectionView(ApiView):
+    """The removal of a connection."""
+
+    @describe(
+        Operation(
+            id="remove_connection",
+            summary="Remove a connection of an agent",
+            description=f"A connection by which facts of runs were checked stays. {OWNERS}",
+            who=PERSON,
+            request=EmptyRequest,
+            responses={200: ConnectionResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str, name: str) -> Response:
+        remove = partial(administration.remove_connection, name=name)
+        return apply_change(request, remove, slug, sent=EmptyRequest, returns=ConnectionResponse)
+
+
+class EffectModeView(ApiView):
+    """Which effects an agent can begin."""
+
+    @describe(
+        Operation(
+            id="set_effect_mode",
+            summary="Let an agent begin any effect, or only listed ones",
+            description=f"Effects that have begun are not affected. {OWNERS}",
+            who=PERSON,
+            request=EffectModeRequest,
+            responses={200: AdministeredAgentResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        change = administration.set_effect_mode
+        return apply_change(request, change, slug, sent=EffectModeRequest, returns=AdministeredAgentResponse)
+
+
+class CallLabelsView(ApiView):
+    """The call labels of an agent."""
+
+    @describe(
+        Operation(
+            id="add_call_label",
+            summary="Add the sentence by which reviewers read a call",
+            description=OWNERS,
+            who=PERSON,
+            request=AddCallLabelRequest,
+            responses={201: CallLabelResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        return apply_change(
+            request, _add_call_label, slug, sent=AddCallLabelRequest, returns=CallLabelResponse, status=201
+        )
+
+
+def _add_call_label(
+    person: AbstractUser, slug: str, *, arguments: Sequence[dict[str, str]] = (), **members: str
+) -> CallLabel:
+    labels = {it["argument"]: {"label": it["label"]} | ({"unit": it["unit"]} if it["unit"] else {}) for it in arguments}
+    if len(labels) != len(arguments):
+        raise PayloadInvalid.at("/arguments", "must name each argument once")
+    return administration.add_call_label(person, slug, arguments=labels, **members)
+
+
+class RemoveCallLabelView(ApiView):
+    """The removal of a call label."""
+
+    @describe(
+        Operation(
+            id="remove_call_label",
+            summary="Remove a call label of an agent",
+            description=f"The call is then shown by its name. {OWNERS}",
+            who=PERSON,
+            request=RemoveCallLabelRequest,
+            responses={200: CallLabelResponse},
+            refusals=("not_found",),
+        )
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        remove = administration.remove_call_label
+        return apply_change(request, remove, slug, sent=RemoveCallLabelRequest, returns=CallLabelResponse)

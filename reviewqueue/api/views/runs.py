@@ -65,7 +65,7 @@ from runs.checkpoint_files import find_uploaded_file
 from runs.continuations import find_open_continuation
 from runs.errors import SnapshotErased
 from runs.interrupt_requests import RequestedInterrupt
-from runs.models import Progress, Run
+from runs.models import Agent, Progress, Run
 from runs.states import RunStatus
 from runs.unclaimed_continuations import find_unclaimed
 from runs.use_cases import (
@@ -101,18 +101,23 @@ class AskView(ApiView):
     )
     def post(self, request: Request) -> Response:
         agent, body = worker_of(request), with_key(request, body_of(request))
-        asked = validated(AskRequest, body)
-        state = None if asked["state"] is ABSENT else asked["state"]
-        wait = asked_wait(_interrupt_of(body), asked)
-        started, interrupt = start_run.create_ask(
-            agent=agent,
-            request=_run_request(body, asked, wait),
-            wait=wait,
-            state=state,
-            check_assignees=permissions.check_assignees,
-        )
-        shown = AskResponse.serialize(AskedInterrupt(interrupt=interrupt, run=started.run))
-        return Response(shown, status=201 if started.created else 200)
+        asked, created = create_ask(agent, body)
+        return Response(AskResponse.serialize(asked), status=201 if created else 200)
+
+
+def create_ask(agent: Agent, body: Any) -> tuple[AskedInterrupt, bool]:
+    """Validate an ask, whose body has its key, and create it. Return whether it is new."""
+    asked = validated(AskRequest, body)
+    state = None if asked["state"] is ABSENT else asked["state"]
+    wait = asked_wait(_interrupt_of(body), asked)
+    started, interrupt = start_run.create_ask(
+        agent=agent,
+        request=_run_request(body, asked, wait),
+        wait=wait,
+        state=state,
+        check_assignees=permissions.check_assignees,
+    )
+    return AskedInterrupt(interrupt=interrupt, run=started.run), started.created
 
 
 class RunsView(ApiView):

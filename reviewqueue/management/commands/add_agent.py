@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations.api_keys import SCOPES
 from reviewqueue.operations.installation import PROGRAM
-from reviewqueue.operations.provisioning import MODE_LABELS, add_agent
+from reviewqueue.operations.provisioning.agents import MODE_LABELS, add_agent
 from runs.states import EffectMode
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
-from reviewqueue.operations.provisioning import ProvisioningError, add_call_label
+from reviewqueue.operations.provisioning.agents import add_call_label
+from reviewqueue.operations.provisioning.names import ProvisioningError
 
 
 class Command(ProvisioningCommand):

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
-from reviewqueue.operations.provisioning import add_connection
+from reviewqueue.operations.provisioning.connections import add_connection
 
 
 class Command(ProvisioningCommand):

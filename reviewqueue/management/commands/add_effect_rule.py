@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand, open_policy_warnings
 from reviewqueue.operations.installation import PROGRAM
-from reviewqueue.operations.provisioning import add_effect_rule
+from reviewqueue.operations.provisioning.agents import add_effect_rule
 from runs.states import EffectMode
 
 

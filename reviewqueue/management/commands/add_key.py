@@ -10,7 +10,7 @@ from ledger import clock
 from ledger.datetimes import format_datetime
 from reviewqueue.management.command_base import ProvisioningCommand, duration
 from reviewqueue.operations.api_keys import SCOPES
-from reviewqueue.operations.provisioning import add_agent_key
+from reviewqueue.operations.provisioning.keys import add_agent_key
 
 
 class Command(ProvisioningCommand):

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
-from reviewqueue.operations.provisioning import ROLES, add_person
+from reviewqueue.operations.provisioning.people import ROLES, add_person
 
 
 class Command(ProvisioningCommand):

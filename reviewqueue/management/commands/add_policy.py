@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 
 from reviewqueue.datetimes import duration_text
 from reviewqueue.management.command_base import ProvisioningCommand, duration, open_policy_warnings
-from reviewqueue.operations.provisioning import POLICY_RULES, add_policy, is_built_in
+from reviewqueue.operations.provisioning.policies import POLICY_RULES, add_policy, is_built_in
 from runs.models import Policy, Queue
 from runs.policies import BUILT_IN
 from runs.states import OnExpiry, OnReject, Risk, SecondFactor

@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations.installation import PROGRAM
-from reviewqueue.operations.provisioning import set_up
+from reviewqueue.operations.provisioning.first_setup import set_up
 
 
 class Command(ProvisioningCommand):

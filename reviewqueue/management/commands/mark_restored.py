@@ -14,7 +14,7 @@ from reviewqueue.operations import rollback_detection
 from reviewqueue.operations.doctor.sqlite_integrity import damaged_pages
 from reviewqueue.operations.health import MAX_HEARTBEAT_AGE, heartbeat_age
 from reviewqueue.operations.installation import PROGRAM
-from reviewqueue.operations.provisioning import ProvisioningError
+from reviewqueue.operations.provisioning.names import ProvisioningError
 from runs.models import Agent, Hold
 from runs.states import HoldKind
 from runs.use_cases.hold_after_restore import hold_after_restore

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations.installation import PROGRAM
-from reviewqueue.operations.provisioning import remove_effect_rule
+from reviewqueue.operations.provisioning.agents import remove_effect_rule
 from runs.states import EffectMode
 
 

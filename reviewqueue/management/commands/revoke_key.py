@@ -8,7 +8,8 @@ from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations.api_keys import find_key
-from reviewqueue.operations.provisioning import ProvisioningError, revoke_key
+from reviewqueue.operations.provisioning.keys import revoke_key
+from reviewqueue.operations.provisioning.names import ProvisioningError
 
 
 class Command(ProvisioningCommand):

@@ -11,7 +11,8 @@ from ledger.datetimes import format_datetime
 from reviewqueue.datetimes import duration_text
 from reviewqueue.management.command_base import ProvisioningCommand, duration
 from reviewqueue.operations.api_keys import find_key
-from reviewqueue.operations.provisioning import ProvisioningError, rotate_key
+from reviewqueue.operations.provisioning.keys import rotate_key
+from reviewqueue.operations.provisioning.names import ProvisioningError
 
 OVERLAP = timedelta(days=1)
 

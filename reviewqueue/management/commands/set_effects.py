@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from reviewqueue.management.command_base import ProvisioningCommand
-from reviewqueue.operations.provisioning import MODE_LABELS, set_effect_mode
+from reviewqueue.operations.provisioning.agents import MODE_LABELS, set_effect_mode
 from runs.states import EffectMode
 
 

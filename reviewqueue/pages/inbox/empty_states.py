@@ -16,6 +16,7 @@ from reviewqueue.queries.inbox_filters import InboxFilters
 from runs.models import Queue
 
 VIEW_NAMES: dict[View, str] = {
+    View.DECIDE: "Mine to decide",
     View.OPEN: "All open",
     View.MINE: "Mine",
     View.UNCLAIMED: "Unclaimed",
@@ -24,6 +25,7 @@ VIEW_NAMES: dict[View, str] = {
 }
 
 _EMPTY_VIEWS: dict[View, tuple[str, str]] = {
+    View.DECIDE: ("No requests for you to decide", "Open requests that you can decide now appear here."),
     View.MINE: ("You have no requests", "Requests that you claim, or that are assigned to you, appear here."),
     View.UNCLAIMED: ("No unclaimed requests", "Requests that no reviewer has claimed appear here."),
     View.DECIDED: ("No decided requests", "Requests that were decided appear here."),
@@ -52,13 +54,13 @@ def empty_inbox(reader: AbstractUser, counts: InboxCounts, asked_for: ListReques
         )
     if not counts.all_open and not counts.views[View.DECIDED] and not counts.views[View.EXPIRED]:
         return _no_request_ever(reader)
-    if view != View.OPEN:
+    if view in _EMPTY_VIEWS and (view != View.DECIDE or counts.all_open):
         heading, meaning = _EMPTY_VIEWS[view]
         return EmptyState(
             picture="none-waiting",
             heading=heading,
             text=f"{meaning} {_open_elsewhere(counts)}",
-            url=address(),
+            url=address(View.OPEN),
             button="Show all open requests",
         )
     return EmptyState(

@@ -104,7 +104,7 @@ class Link:
 
 def inbox_context(reader: AbstractUser, asked_for: ListRequest, *, now: datetime) -> dict[str, Any]:
     view, filters = asked_for.view, asked_for.filters
-    seen = read_open_requests(reader, are_counted=True)
+    seen = read_open_requests(reader, are_counted=True, count_decidable_at=now)
     counts = count_requests(reader, view=view, filters=filters, now=now, seen=seen)
     found = inbox.list_requests(reader, view=view, filters=filters, after=asked_for.after, now=now, seen=seen)
     groups = inbox_groups(found, counts, asked_for, reader=reader, now=now)
@@ -113,7 +113,7 @@ def inbox_context(reader: AbstractUser, asked_for: ListRequest, *, now: datetime
     return list_texts(found, counts, asked_for) | {
         "section": "inbox",
         "now": now,
-        "inbox_count": counts.shown_open,
+        "inbox_count": counts.shown_decidable,
         "asked": asked_for,
         "list": asked_for.query(with_place=True),
         "onward": f"?{urlencode({'list': asked_for.query()})}" if asked_for.query() else "",

@@ -86,7 +86,7 @@ def respond_to_decision(request: PageRequest, receipt: Receipt) -> HttpResponse:
         context = {
             "now": now,
             "just_done": find_just_done(request, decision.public_id, now=now),
-            "inbox_count": inbox_count(request),
+            "inbox_count": inbox_count(request, now=now),
         }
         response.content = render_to_string("interrupt/_after_decision.html", context, request).encode()
         response["Request-State"] = request_state_tag(following, now=now)

@@ -45,7 +45,7 @@ def read_list(query: QueryDict) -> ListRequest:
     notices = [f"“{name}” is given twice; the last value is used." for name in NAMES if len(query.getlist(name)) > 1]
     view = query.get("view", "")
     if view and view not in set(View):
-        notices.append(f"“{_shown(view)}” is not a view: all open requests are shown.")
+        notices.append(f"“{_shown(view)}” is not a view: your requests to decide are shown.")
         view = ""
     named = {}
     for name, instead in _WITHOUT.items():
@@ -64,7 +64,7 @@ def read_list(query: QueryDict) -> ListRequest:
         after = ""
     filters = InboxFilters(text="" if fault else " ".join(entered.split()), **named)
     return ListRequest(
-        view=View(view) if view else View.OPEN,
+        view=View(view) if view else View.DECIDE,
         filters=filters,
         after=after,
         notices=tuple(notices),
@@ -73,9 +73,9 @@ def read_list(query: QueryDict) -> ListRequest:
 
 
 def query_of(view: View, filters: InboxFilters, after: str = "") -> str:
-    """Return the query of a list; empty for all open requests."""
+    """Return the query of a list; empty for all requests that the reader can decide."""
     wanted = {
-        "view": "" if view == View.OPEN else str(view),
+        "view": "" if view == View.DECIDE else str(view),
         "queue": filters.queue,
         "reason": filters.reason,
         "risk": filters.risk,
@@ -88,7 +88,7 @@ def query_of(view: View, filters: InboxFilters, after: str = "") -> str:
     return asked.urlencode()
 
 
-def address(view: View = View.OPEN, filters: InboxFilters | None = None, after: str = "") -> str:
+def address(view: View = View.DECIDE, filters: InboxFilters | None = None, after: str = "") -> str:
     """Return the address of a list in the inbox."""
     query = query_of(view, filters or InboxFilters(), after)
     return reverse("inbox") + (f"?{query}" if query else "")

@@ -15,7 +15,7 @@ from allauth.mfa.webauthn.internal import auth as passkeys
 from django.utils.crypto import constant_time_compare
 
 from ledger import clock
-from reviewqueue import second_factors
+from reviewqueue.accounts import second_factors
 from reviewqueue.pages.rendering import PageRequest
 from reviewqueue.pages.second_factor import UsePasskeyForm
 from reviewqueue.resume_gateway import MAX_PROOF_AGE, SecondFactorProof

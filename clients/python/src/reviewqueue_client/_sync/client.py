@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -157,6 +157,15 @@ class Client:
         body = dict(request) | ({} if state is None else {"state": state})
         asked: dict[str, Any] = self.call("POST", "asks", body)
         return asked
+
+    def ask_batch(self, asks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Start a run for each ask (`POST asks/batch`, at most 100), which is a ``Request`` with an optional `state`.
+
+        Returns a result for each, in their order: its `status`, and `ask` or `problem`. A refused ask stops no other.
+        """
+        sent: dict[str, Any] = self.call("POST", "asks/batch", {"asks": [dict(ask) for ask in asks]})
+        results: list[dict[str, Any]] = sent["asks"]
+        return results
 
     def signal(self, correlation: str, *, type: str, id: str = "", body: Any = None) -> dict[str, Any]:  # noqa: A002
         """Send an event. ``id`` is the sender's id of it: the same id is one event. Left out, it is a new one."""

@@ -1,0 +1,223 @@
+"""Policies: versions of the rules of a reason, checked before they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypedDict, Unpack
+
+from django.db import transaction
+
+from reviewqueue.operations.provisioning.names import SYSTEM, ProvisioningError, find_agent, find_queue
+from runs.configuration_history import lock_head, record_configuration
+from runs.models import Policy
+from runs.policies import BUILT_IN, MAX_DEADLINE
+from runs.states import OnExpiry, OnReject, Risk, SecondFactor
+
+MAX_QUORUM = 20
+MIN_EXPIRY, MAX_EXPIRY = timedelta(minutes=1), timedelta(days=3650)
+#: The fields that a new version of a policy copies from the last one.
+POLICY_RULES = (
+    "queue",
+    "queues",
+    "any_queue",
+    "deadline_min",
+    "deadline_default",
+    "deadline_max",
+    "on_expiry",
+    "on_expiry_allowed",
+    "default_may_approve",
+    "escalate_to",
+    "escalate_wait",
+    "escalate_further",
+    "remind_before",
+    "pause_stops_deadline",
+    "then",
+    "on_reject",
+    "require_reason",
+    "second_factor",
+    "self_review",
+    "quorum",
+    "risk_floor",
+    "permit_ttl",
+    "freshness",
+    "claim_time",
+    "max_rounds",
+    "expire_paused",
+    "expire_blocked",
+    "expire_revalidating",
+)
+
+#: Labels of the rules by their kind, and the values of those that are a choice.
+DURATIONS = {
+    "deadline_default": "Deadline of a request without one",
+    "deadline_min": "Shortest deadline",
+    "deadline_max": "Longest deadline",
+    "escalate_wait": "Deadline in the next queue",
+    "permit_ttl": "How long an approval can be used",
+    "freshness": "How long checked facts count as current",
+    "claim_time": "How long a reviewer's claim is valid",
+    "expire_paused": "How long a run can stay paused",
+    "expire_blocked": "How long a run can stay on hold",
+    "expire_revalidating": "How long facts can stay unchecked",
+}
+FLAGS = {
+    "any_queue": "A request can name any queue",
+    "self_review": "The person who started a run can decide about it",
+    "require_reason": "A rejection must have a reason",
+    "default_may_approve": "An automatic answer at the deadline can approve",
+    "pause_stops_deadline": "A pause of the run stops the deadline",
+}
+CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "on_expiry": ("At the deadline", (OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.ESCALATE)),
+    "then": ("After the last queue", (OnExpiry.CANCEL, OnExpiry.FAIL)),
+    "on_reject": ("After a rejection", tuple(OnReject.values)),
+    "second_factor": ("Decisions that need a second factor of their own", tuple(SecondFactor.values)),
+    "risk_floor": ("Lowest risk of a request", tuple(Risk.values)),
+}
+NUMBERS = {
+    "quorum": "How many people must approve the same call",
+    "max_rounds": "How often a review can be renewed",
+}
+
+
+class PolicyRules(TypedDict, total=False):
+    """Values for `POLICY_RULES`; queues are given by name."""
+
+    queue: str
+    queues: list[str]
+    any_queue: bool
+    deadline_min: timedelta
+    deadline_default: timedelta
+    deadline_max: timedelta
+    on_expiry: str
+    on_expiry_allowed: list[str]
+    default_may_approve: bool
+    escalate_to: str
+    escalate_wait: timedelta
+    escalate_further: list[dict[str, Any]]
+    remind_before: list[int]
+    pause_stops_deadline: bool
+    then: str
+    on_reject: str
+    require_reason: bool
+    second_factor: str
+    self_review: bool
+    quorum: int
+    risk_floor: str
+    permit_ttl: timedelta
+    freshness: timedelta
+    claim_time: timedelta
+    max_rounds: int
+    expire_paused: timedelta
+    expire_blocked: timedelta
+    expire_revalidating: timedelta
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftPolicy:
+    """A policy version that is not stored, the version before it (``None``: the first one), and the rules that differ."""
+
+    policy: Policy
+    last: Policy | None
+    changed: list[str]
+
+
+@transaction.atomic
+def add_policy(reason: str, *, agent: str = "", actor: str = SYSTEM, **changes: Unpack[PolicyRules]) -> Policy:
+    """Add the next version of a reason's policy: the last version with ``changes``. Queues are given by name.
+
+    A request can name the policy's own queue and ``queues``. ``any_queue`` is not inherited from the built-in version.
+    """
+    lock_head()
+    draft = draft_policy(reason, agent=agent, **changes)
+    if draft.last is not None and not draft.changed:
+        raise ProvisioningError(
+            f"Version {draft.last.version} of the policy of {reason} has exactly these rules already."
+        )
+    draft.policy.save(force_insert=True)
+    record_configuration(draft.policy, actor=actor)
+    return draft.policy
+
+
+def draft_policy(reason: str, *, agent: str = "", **changes: Unpack[PolicyRules]) -> DraftPolicy:
+    """Return the version that ``add_policy`` would store."""
+    if not reason.strip() or len(reason) > 60:
+        raise ProvisioningError("A reason must have 1 to 60 characters.")
+    of = find_agent(agent) if agent else None
+    rules: dict[str, Any] = {**changes}
+    last = Policy.objects.filter(reason=reason, agent=of).order_by("-version").first()
+    inherited = {} if last is None else {name: getattr(last, name) for name in POLICY_RULES}
+    if last is not None and (is_built_in(last) or rules.get("queues")):
+        rules.setdefault("any_queue", False)
+    for name in ("queue", "escalate_to"):
+        if isinstance(rules.get(name), str):
+            rules[name] = find_queue(rules[name])
+    for name in [*(rules.get("queues") or []), *(step["queue"] for step in rules.get("escalate_further") or [])]:
+        find_queue(name)
+    version = 1 if last is None else last.version + 1
+    policy = Policy(reason=reason, agent=of, version=version, **(inherited | rules))
+    _check_policy(policy)
+    before: Any = last or Policy()
+    changed = [name for name in POLICY_RULES if getattr(policy, name) != getattr(before, name)]
+    return DraftPolicy(policy=policy, last=last, changed=changed)
+
+
+def is_built_in(policy: Policy) -> bool:
+    """Return whether the policy is one of those created by the migrations."""
+    return policy.agent_id is None and policy.version == 1 and policy.queue_id is None and policy.reason in BUILT_IN
+
+
+def _check_policy(policy: Policy) -> None:
+    if policy.queue is None:
+        raise ProvisioningError("A policy must have a queue for its requests: --queue NAME.")
+    if policy.any_queue and policy.queues:
+        raise ProvisioningError(
+            "A policy allows any queue or a list of queues, not both: --any-queue excludes --queues."
+        )
+    _check_durations(policy)
+    if not policy.deadline_min <= policy.deadline_default <= policy.deadline_max:
+        raise ProvisioningError("The deadlines must be in order: deadline_min, deadline_default, deadline_max.")
+    unknown = sorted({*policy.on_expiry_allowed, policy.on_expiry} - {*OnExpiry.values})
+    if unknown:
+        raise ProvisioningError(f"on_expiry must be one of {', '.join(OnExpiry.values)} (got {unknown[0]}).")
+    if policy.on_expiry == OnExpiry.DEFAULT:
+        raise ProvisioningError("A policy's on_expiry cannot be default: each request brings its own default answer.")
+    if policy.on_expiry == OnExpiry.ESCALATE and policy.escalate_to is None:
+        raise ProvisioningError("To escalate, a policy needs the next queue: --escalate-to NAME.")
+    if policy.escalate_further and policy.escalate_to is None:
+        raise ProvisioningError("--escalate-further needs the first escalation queue: --escalate-to NAME.")
+    chain = [
+        *([policy.escalate_to.slug] if policy.escalate_to else []),
+        *(it["queue"] for it in policy.escalate_further),
+    ]
+    if len(set(chain)) != len(chain):
+        raise ProvisioningError("An escalation can name each queue only once.")
+    if policy.then not in {OnExpiry.CANCEL, OnExpiry.FAIL}:
+        raise ProvisioningError("After the last queue the run is cancelled or failed: --then must be cancel or fail.")
+    if policy.on_reject not in OnReject.values:
+        raise ProvisioningError(
+            "After a rejection the run continues or is cancelled: --on-reject must be resume or cancel."
+        )
+    if policy.second_factor not in SecondFactor.values:
+        raise ProvisioningError(f"second_factor must be one of {', '.join(SecondFactor.values)}.")
+    if not 1 <= policy.quorum <= MAX_QUORUM:
+        raise ProvisioningError(f"quorum must be from 1 to {MAX_QUORUM}.")
+    if policy.risk_floor not in Risk.values:
+        raise ProvisioningError(f"risk_floor must be one of {', '.join(Risk.values)}.")
+    for name in ("expire_paused", "expire_blocked", "expire_revalidating"):
+        if not MIN_EXPIRY <= getattr(policy, name) <= MAX_EXPIRY:
+            raise ProvisioningError(f"{name} must be from 1 minute to 3650 days.")
+    if not 1 <= policy.max_rounds <= 100:
+        raise ProvisioningError("max_rounds must be from 1 to 100.")
+
+
+def _check_durations(policy: Policy) -> None:
+    """Refuse durations that the arithmetic of times cannot add to a time, so that no later call or sweep fails."""
+    durations = [(name, getattr(policy, name)) for name in POLICY_RULES if not name.startswith("expire_")]
+    durations += [("remind_before", timedelta(seconds=seconds)) for seconds in policy.remind_before]
+    durations += [("escalate_further", timedelta(seconds=step["seconds"])) for step in policy.escalate_further]
+    for name, length in durations:
+        limit = MAX_DEADLINE if name.startswith("deadline_") else MAX_EXPIRY
+        if isinstance(length, timedelta) and length > limit:
+            raise ProvisioningError(f"{name} must be at most {limit.days} days.")

@@ -1,0 +1,63 @@
+"""Which open requests a person can decide now, as far as their rows show. The resume gateway checks each decision.
+
+The conditions read the row and a few rows of each person, found by an index; they never join or sort. So a list applies
+them to a range of an index, in its order, until a page is full.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.expressions import Expression
+
+from reviewqueue import permissions
+from runs.models import Assignee, Decision, Interrupt, Policy, Queue, Run
+from runs.states import DecisionStatus
+
+#: The columns of a request that the conditions of ``filter_decidable_now`` read.
+COLUMNS = ("id", "run_id", "queue_id", "policy_id", "content_digest", "deadline", "claimed_by_id", "claimed_until")
+
+
+def filter_decidable(person: int) -> Q:
+    """Return the filter for requests in the person's queues that they can decide, apart from claims and the deadline."""
+    groups = Group.objects.filter(user=person).values("pk")
+    decided = Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups)).values("pk")
+    led = Queue.objects.filter(leads__in=groups).values("pk")
+    assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
+    voted = Decision.objects.filter(
+        interrupt=OuterRef("pk"),
+        by=person,
+        status=DecisionStatus.COUNTED,
+        content_digest=OuterRef("content_digest"),
+    )
+    is_assignable = Q(~Exists(assigned)) | Q(Exists(assigned.filter(person=person, released_at=None)))
+    is_assignable |= Q(queue__in=led) & permissions.is_stuck()
+    started = Run.objects.filter(pk=OuterRef("run"), initiator=person)
+    own_allowed = Policy.objects.filter(pk=OuterRef("policy"), self_review=True)
+    is_reviewable = Q(~Exists(started)) | Q(Exists(own_allowed))
+    return Q(queue__in=decided) & is_assignable & Q(~Exists(voted)) & is_reviewable
+
+
+def filter_decidable_now(person: int, *, now: datetime) -> Q:
+    """Return the filter for requests that the person can decide now: in time, and not claimed by another person."""
+    is_free = filter_unclaimed(now=now) | Q(claimed_by=person)
+    return Q(deadline__gt=now) & is_free & filter_decidable(person)
+
+
+def filter_unclaimed(*, now: datetime) -> Q:
+    """Return the filter for unclaimed requests; the claim of a person without permission does not count."""
+    return Q(claimed_by=None) | Q(claimed_until__lte=now) | permissions.lost_claims()
+
+
+def decidable_sql(person: int, *, now: datetime) -> tuple[str, list[Any]]:
+    """Return ``filter_decidable_now`` as SQL for rows with ``COLUMNS`` that are named ``runs_interrupt``."""
+    query = Interrupt.objects.filter(filter_decidable_now(person, now=now)).order_by().query
+    compiler = query.get_compiler(connection=connection)
+    compiler.pre_sql_setup()
+    where: Expression | Any = query.where
+    text, params = compiler.compile(where)
+    return str(text), list(params)
