@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from ledger.transactions import assert_no_transaction
 from tests import figures, sampling
-from tests.unguarded import KEPT_TABLES, statements_that_empty, without_triggers
+from tests.unguarded import TABLES_OF_MIGRATIONS, statements_that_empty, without_triggers
 
 _numbers = itertools.count(1)
 
@@ -101,7 +101,9 @@ def flush_without_guards() -> Iterator[None]:
         if self.connection.vendor == "postgresql":
             sql_list = statements_that_empty()
         else:
-            sql_list = [sql for sql in sql_list if not sql.endswith(tuple(f' "{kept}";' for kept in KEPT_TABLES))]
+            sql_list = [
+                sql for sql in sql_list if not sql.endswith(tuple(f' "{table}";' for table in TABLES_OF_MIGRATIONS))
+            ]
         with without_triggers():
             flush(self, sql_list)
 

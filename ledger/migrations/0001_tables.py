@@ -158,6 +158,43 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status", "unknown")),
+                        fields=["owner", "created_at"],
+                        name="unknown_effects_of_an_owner",
+                    ),
+                    models.Index(fields=["scope", "status"], name="effects_of_a_run_by_status"),
+                    models.Index(
+                        condition=models.Q(("settle_by__isnull", False), ("status", "intended")),
+                        fields=["settle_by"],
+                        name="awaited_effects_by_their_end",
+                    ),
+                    models.Index(
+                        condition=models.Q(("probe_due_at__isnull", False), ("status", "unknown")),
+                        fields=["probe_due_at"],
+                        name="unknown_effects_to_look_up",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("scope", "key"), name="one_effect_per_key_of_a_run"),
+                    models.UniqueConstraint(
+                        condition=models.Q(("permit_ref__isnull", False)),
+                        fields=("permit_ref",),
+                        name="a_permit_is_spent_once",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("status__in", ["intended", "unknown", "applied", "failed", "compensated"])),
+                        name="an_effect_has_a_known_status",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("undoes__isnull", False)),
+                        fields=("undoes", "undoes_attempt"),
+                        name="one_undo_per_try_of_an_effect",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="EffectReport",
@@ -204,66 +241,14 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
-        migrations.AddIndex(
-            model_name="effect",
-            index=models.Index(
-                condition=models.Q(("status", "unknown")),
-                fields=["owner", "created_at"],
-                name="unknown_effects_of_an_owner",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="effect",
-            index=models.Index(fields=["scope", "status"], name="effects_of_a_run_by_status"),
-        ),
-        migrations.AddIndex(
-            model_name="effect",
-            index=models.Index(
-                condition=models.Q(("settle_by__isnull", False), ("status", "intended")),
-                fields=["settle_by"],
-                name="awaited_effects_by_their_end",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="effect",
-            index=models.Index(
-                condition=models.Q(("probe_due_at__isnull", False), ("status", "unknown")),
-                fields=["probe_due_at"],
-                name="unknown_effects_to_look_up",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="effect",
-            constraint=models.UniqueConstraint(fields=("scope", "key"), name="one_effect_per_key_of_a_run"),
-        ),
-        migrations.AddConstraint(
-            model_name="effect",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("permit_ref__isnull", False)), fields=("permit_ref",), name="a_permit_is_spent_once"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="effect",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("status__in", ["intended", "unknown", "applied", "failed", "compensated"])),
-                name="an_effect_has_a_known_status",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="effect",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("undoes__isnull", False)),
-                fields=("undoes", "undoes_attempt"),
-                name="one_undo_per_try_of_an_effect",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="order",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("used_by_attempt__isnull", True)),
-                fields=("effect",),
-                name="one_unused_order_per_effect",
-            ),
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("used_by_attempt__isnull", True)),
+                        fields=("effect",),
+                        name="one_unused_order_per_effect",
+                    ),
+                ],
+            },
         ),
     ]

@@ -78,6 +78,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name_plural": "deliveries",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("ended_at__isnull", False)),
+                        fields=["status", "ended_at"],
+                        name="deliveries_that_ended",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -289,14 +296,6 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="delivery",
             index=models.Index(condition=models.Q(("status", "dead")), fields=["endpoint", "id"], name="dead_letters"),
-        ),
-        migrations.AddIndex(
-            model_name="delivery",
-            index=models.Index(
-                condition=models.Q(("ended_at__isnull", False)),
-                fields=["status", "ended_at"],
-                name="deliveries_that_ended",
-            ),
         ),
         migrations.AddConstraint(
             model_name="delivery",

@@ -122,6 +122,15 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to="runs.queue"),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("removed_at__isnull", True)),
+                        fields=("queue", "variable"),
+                        name="one_chat_channel_per_variable_of_a_queue",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="NotificationMessage",
@@ -170,6 +179,26 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status", "due")),
+                        fields=["channel", "next_at", "id"],
+                        name="notifications_due",
+                    ),
+                    models.Index(
+                        condition=models.Q(("ended_at__isnull", False)),
+                        fields=["status", "ended_at"],
+                        name="notifications_that_ended",
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("person__isnull", True), ("chat__isnull", True), _connector="XOR"),
+                        name="a_message_is_for_a_person_or_a_chat",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="NotificationAttempt",
@@ -189,6 +218,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("message", "number"), name="one_row_per_attempt_of_a_message"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Notification",
@@ -265,6 +299,27 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("message__isnull", True)),
+                        fields=["compose_at", "id"],
+                        name="notifications_to_compose",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("person__isnull", False)),
+                        fields=("person", "key"),
+                        name="one_notification_of_an_event_per_person",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("chat__isnull", False)),
+                        fields=("chat", "key"),
+                        name="one_notification_of_an_event_per_chat",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="PersonChange",
@@ -282,6 +337,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["person", "id"], name="changes_of_a_person"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="QueueNotificationPreference",
@@ -312,73 +372,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name="chatchannel",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("removed_at__isnull", True)),
-                fields=("queue", "variable"),
-                name="one_chat_channel_per_variable_of_a_queue",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="notificationmessage",
-            index=models.Index(
-                condition=models.Q(("status", "due")), fields=["channel", "next_at", "id"], name="notifications_due"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="notificationmessage",
-            index=models.Index(
-                condition=models.Q(("ended_at__isnull", False)),
-                fields=["status", "ended_at"],
-                name="notifications_that_ended",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="notificationmessage",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("person__isnull", True), ("chat__isnull", True), _connector="XOR"),
-                name="a_message_is_for_a_person_or_a_chat",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="notificationattempt",
-            constraint=models.UniqueConstraint(fields=("message", "number"), name="one_row_per_attempt_of_a_message"),
-        ),
-        migrations.AddIndex(
-            model_name="notification",
-            index=models.Index(
-                condition=models.Q(("message__isnull", True)),
-                fields=["compose_at", "id"],
-                name="notifications_to_compose",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="notification",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("person__isnull", False)),
-                fields=("person", "key"),
-                name="one_notification_of_an_event_per_person",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="notification",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("chat__isnull", False)),
-                fields=("chat", "key"),
-                name="one_notification_of_an_event_per_chat",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="personchange",
-            index=models.Index(fields=["person", "id"], name="changes_of_a_person"),
-        ),
-        migrations.AddConstraint(
-            model_name="queuenotificationpreference",
-            constraint=models.UniqueConstraint(
-                fields=("person", "queue"), name="one_notification_preference_per_queue"
-            ),
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("person", "queue"), name="one_notification_preference_per_queue"),
+                ],
+            },
         ),
         migrations.RunPython(skip_past_events, do_nothing),
     ]

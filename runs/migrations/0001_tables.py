@@ -107,6 +107,15 @@ class Migration(migrations.Migration):
                 ),
                 ("sweep_after", models.DateTimeField(help_text="deferred by a failed sweep until then", null=True)),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status__in", ["arriving", "offered", "unwanted"])),
+                        fields=["status", "id"],
+                        name="files_that_may_go",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Schema",
@@ -174,6 +183,13 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("file__isnull", False)), fields=["file"], name="checkpoints_of_a_file"
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Connection",
@@ -194,6 +210,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "name"), name="one_connection_per_name_of_an_agent"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="EffectRule",
@@ -208,6 +229,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "name_pattern"), name="one_rule_per_pattern"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Halt",
@@ -226,6 +252,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("lifted_at__isnull", True)),
+                        fields=("agent",),
+                        name="one_open_halt_per_agent",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Interrupt",
@@ -344,6 +379,55 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status", "waiting")), fields=["deadline"], name="waits_by_deadline"
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "waiting")),
+                        fields=["claimed_by", "claimed_until"],
+                        name="waits_by_their_claim",
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "waiting")),
+                        fields=["risk_rank", "deadline", "id"],
+                        name="the_inbox_in_its_order",
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "waiting"), _negated=True),
+                        fields=["status", "-closed_at", "-id"],
+                        name="waits_by_their_end",
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "waiting"), models.Q(("call_digest", ""), _negated=True)),
+                        fields=["agent", "call_digest"],
+                        name="open_waits_by_their_call",
+                    ),
+                    models.Index(
+                        condition=models.Q(("remind_at__isnull", False), ("status", "waiting")),
+                        fields=["remind_at"],
+                        name="waits_by_their_reminder",
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("kind", "approval"), _negated=True), ("proposal__isnull", False), _connector="OR"
+                        ),
+                        name="an_approval_has_a_proposal",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("kind", "event"), ("correlation", ""), _connector="XOR"),
+                        name="a_signal_is_known_by_a_correlation",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("kind", "event"), ("round", 1), ("status", "waiting")),
+                        fields=("agent", "correlation"),
+                        name="one_open_wait_per_correlation",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Fact",
@@ -438,6 +522,20 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("interrupt__isnull", True)),
+                        fields=("checkpoint", "name"),
+                        name="one_fact_per_name",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("interrupt__isnull", False)),
+                        fields=("interrupt", "name"),
+                        name="one_fact_per_name_of_an_interrupt",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Comment",
@@ -479,6 +577,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("interrupt", "person"), name="a_person_is_assigned_once"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Policy",
@@ -580,6 +683,16 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name_plural": "policies",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("reason", "agent", "version"), name="one_policy_per_version_of_an_agents_reason"
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("agent__isnull", True)),
+                        fields=("reason", "version"),
+                        name="one_policy_per_version",
+                    ),
+                ],
             },
         ),
         migrations.AddField(
@@ -712,6 +825,28 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["interrupt", "status"], name="decisions_of_an_interrupt"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("closes", True), ("status", "accepted")),
+                        fields=("interrupt",),
+                        name="one_accepted_closing_decision_per_interrupt",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("status__in", ["accepted", "counted"])),
+                        fields=("interrupt", "by"),
+                        name="one_standing_vote_per_person",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("request_key", ""), _negated=True),
+                        fields=("by", "interrupt", "request_key"),
+                        name="one_decision_per_request_of_a_person",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Revision",
@@ -737,6 +872,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("interrupt", "state_version"), name="one_revision_per_version"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Run",
@@ -883,6 +1023,60 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("lease_until__isnull", False)),
+                        fields=["lease_until"],
+                        name="leases_by_their_end",
+                    ),
+                    models.Index(
+                        condition=models.Q(("ended_at__isnull", True)), fields=["expires_at"], name="runs_by_their_end"
+                    ),
+                    models.Index(fields=["agent", "status", "id"], name="runs_of_an_agent_by_status"),
+                    models.Index(
+                        condition=models.Q(("parent__isnull", False)),
+                        fields=["parent", "ended_at"],
+                        name="children_of_a_run",
+                    ),
+                    models.Index(
+                        condition=models.Q(("tells_parent", True)), fields=["id"], name="runs_that_tell_their_parent"
+                    ),
+                    models.Index(
+                        condition=models.Q(("ended_at__isnull", False), ("snapshots_erased_at__isnull", True)),
+                        fields=["ended_at"],
+                        name="ended_runs_with_snapshots",
+                    ),
+                    models.Index(
+                        condition=models.Q(("ready_since__isnull", False)),
+                        fields=["ready_since"],
+                        name="runs_that_await_a_worker",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("key", ""), _negated=True),
+                        fields=("agent", "key"),
+                        name="one_run_per_key_of_an_agent",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("ended_at__isnull", True),
+                            ("status__in", ["completed", "failed", "cancelled", "expired"]),
+                            _connector="XOR",
+                        ),
+                        name="a_run_has_ended_when_its_status_is_final",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("open_waits", 0),
+                            models.Q(("lease_until__isnull", True), ("open_continuation", "")),
+                            _connector="OR",
+                        ),
+                        name="an_open_wait_means_no_lease_and_no_continuation",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Progress",
@@ -941,6 +1135,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("run", "epoch"), name="one_outcome_per_epoch_of_a_run"),
+                ],
+            },
         ),
         migrations.AddField(
             model_name="interrupt",
@@ -971,6 +1170,20 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="holds", to="runs.run"),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("lifted_at__isnull", True)), fields=["owner"], name="open_holds_of_an_owner"
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("lifted_at__isnull", True)),
+                        fields=("run", "kind", "subject"),
+                        name="one_open_hold_per_subject",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="HandBack",
@@ -999,6 +1212,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("over_at__isnull", True)),
+                        fields=("run", "code_version"),
+                        name="one_standing_hand_back_per_version_of_a_run",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Event",
@@ -1042,6 +1264,23 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("announced_at__isnull", True)),
+                        fields=["agent", "id"],
+                        name="events_to_announce",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("run", "seq"), name="one_event_per_place_in_a_timeline"),
+                    models.UniqueConstraint(
+                        condition=models.Q(("announced_seq__isnull", False)),
+                        fields=("agent", "announced_seq"),
+                        name="one_event_per_place_in_a_feed",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Continuation",
@@ -1122,6 +1361,27 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status", "ready")),
+                        fields=["agent", "-priority", "not_before", "id"],
+                        name="ready_continuations_in_order",
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "checking")),
+                        fields=["check_due_at"],
+                        name="continuations_to_check",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("status__in", ["checking", "leased", "ready"])),
+                        fields=("run",),
+                        name="at_most_one_open_continuation_per_run",
+                    ),
+                ],
+            },
         ),
         migrations.AddField(
             model_name="checkpointfile",
@@ -1188,6 +1448,18 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("misfit", False), ("used_by__isnull", True)),
+                        fields=["agent", "correlation", "id"],
+                        name="signals_that_may_wake",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "sender_id"), name="one_signal_per_id_of_an_agent"),
+                ],
+            },
         ),
         migrations.AddField(
             model_name="decision",
@@ -1220,6 +1492,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("run", "epoch", "after", "place"), name="one_step_per_place"),
+                    models.UniqueConstraint(fields=("run", "epoch", "after", "name"), name="one_step_per_name"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="CallLabel",
@@ -1249,205 +1527,9 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
-        migrations.AddConstraint(
-            model_name="connection",
-            constraint=models.UniqueConstraint(fields=("agent", "name"), name="one_connection_per_name_of_an_agent"),
-        ),
-        migrations.AddConstraint(
-            model_name="effectrule",
-            constraint=models.UniqueConstraint(fields=("agent", "name_pattern"), name="one_rule_per_pattern"),
-        ),
-        migrations.AddConstraint(
-            model_name="halt",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("lifted_at__isnull", True)), fields=("agent",), name="one_open_halt_per_agent"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="fact",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("interrupt__isnull", True)), fields=("checkpoint", "name"), name="one_fact_per_name"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="fact",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("interrupt__isnull", False)),
-                fields=("interrupt", "name"),
-                name="one_fact_per_name_of_an_interrupt",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="assignee",
-            constraint=models.UniqueConstraint(fields=("interrupt", "person"), name="a_person_is_assigned_once"),
-        ),
-        migrations.AddConstraint(
-            model_name="policy",
-            constraint=models.UniqueConstraint(
-                fields=("reason", "agent", "version"), name="one_policy_per_version_of_an_agents_reason"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="policy",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("agent__isnull", True)), fields=("reason", "version"), name="one_policy_per_version"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="revision",
-            constraint=models.UniqueConstraint(fields=("interrupt", "state_version"), name="one_revision_per_version"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("lease_until__isnull", False)), fields=["lease_until"], name="leases_by_their_end"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("ended_at__isnull", True)), fields=["expires_at"], name="runs_by_their_end"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(fields=["agent", "status", "id"], name="runs_of_an_agent_by_status"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("parent__isnull", False)), fields=["parent", "ended_at"], name="children_of_a_run"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("tells_parent", True)), fields=["id"], name="runs_that_tell_their_parent"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("ended_at__isnull", False), ("snapshots_erased_at__isnull", True)),
-                fields=["ended_at"],
-                name="ended_runs_with_snapshots",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("ready_since__isnull", False)),
-                fields=["ready_since"],
-                name="runs_that_await_a_worker",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="run",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("key", ""), _negated=True),
-                fields=("agent", "key"),
-                name="one_run_per_key_of_an_agent",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="run",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("ended_at__isnull", True),
-                    ("status__in", ["completed", "failed", "cancelled", "expired"]),
-                    _connector="XOR",
-                ),
-                name="a_run_has_ended_when_its_status_is_final",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="run",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("open_waits", 0),
-                    models.Q(("lease_until__isnull", True), ("open_continuation", "")),
-                    _connector="OR",
-                ),
-                name="an_open_wait_means_no_lease_and_no_continuation",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="outcome",
-            constraint=models.UniqueConstraint(fields=("run", "epoch"), name="one_outcome_per_epoch_of_a_run"),
-        ),
-        migrations.AddIndex(
-            model_name="hold",
-            index=models.Index(
-                condition=models.Q(("lifted_at__isnull", True)), fields=["owner"], name="open_holds_of_an_owner"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="hold",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("lifted_at__isnull", True)),
-                fields=("run", "kind", "subject"),
-                name="one_open_hold_per_subject",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="handback",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("over_at__isnull", True)),
-                fields=("run", "code_version"),
-                name="one_standing_hand_back_per_version_of_a_run",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(
-                condition=models.Q(("announced_at__isnull", True)), fields=["agent", "id"], name="events_to_announce"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="event",
-            constraint=models.UniqueConstraint(fields=("run", "seq"), name="one_event_per_place_in_a_timeline"),
-        ),
-        migrations.AddConstraint(
-            model_name="event",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("announced_seq__isnull", False)),
-                fields=("agent", "announced_seq"),
-                name="one_event_per_place_in_a_feed",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="continuation",
-            index=models.Index(
-                condition=models.Q(("status", "ready")),
-                fields=["agent", "-priority", "not_before", "id"],
-                name="ready_continuations_in_order",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="continuation",
-            index=models.Index(
-                condition=models.Q(("status", "checking")), fields=["check_due_at"], name="continuations_to_check"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="continuation",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("status__in", ["checking", "leased", "ready"])),
-                fields=("run",),
-                name="at_most_one_open_continuation_per_run",
-            ),
-        ),
         migrations.AddIndex(
             model_name="checkpointfile",
             index=models.Index(fields=["run", "number"], name="files_of_a_run"),
-        ),
-        migrations.AddIndex(
-            model_name="checkpointfile",
-            index=models.Index(
-                condition=models.Q(("status__in", ["arriving", "offered", "unwanted"])),
-                fields=["status", "id"],
-                name="files_that_may_go",
-            ),
         ),
         migrations.AddConstraint(
             model_name="checkpointfile",
@@ -1457,65 +1539,13 @@ class Migration(migrations.Migration):
                 name="one_file_per_checkpoint_of_a_run",
             ),
         ),
-        migrations.AddIndex(
-            model_name="checkpoint",
-            index=models.Index(
-                condition=models.Q(("file__isnull", False)), fields=["file"], name="checkpoints_of_a_file"
-            ),
-        ),
         migrations.AddConstraint(
             model_name="checkpoint",
             constraint=models.UniqueConstraint(fields=("run", "number"), name="one_checkpoint_per_number_of_a_run"),
         ),
         migrations.AddIndex(
             model_name="interrupt",
-            index=models.Index(
-                condition=models.Q(("status", "waiting")), fields=["deadline"], name="waits_by_deadline"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="interrupt",
             index=models.Index(fields=["run", "status"], name="waits_of_a_run"),
-        ),
-        migrations.AddIndex(
-            model_name="interrupt",
-            index=models.Index(
-                condition=models.Q(("status", "waiting")),
-                fields=["claimed_by", "claimed_until"],
-                name="waits_by_their_claim",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="interrupt",
-            index=models.Index(
-                condition=models.Q(("status", "waiting")),
-                fields=["risk_rank", "deadline", "id"],
-                name="the_inbox_in_its_order",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="interrupt",
-            index=models.Index(
-                condition=models.Q(("status", "waiting"), _negated=True),
-                fields=["status", "-closed_at", "-id"],
-                name="waits_by_their_end",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="interrupt",
-            index=models.Index(
-                condition=models.Q(("status", "waiting"), models.Q(("call_digest", ""), _negated=True)),
-                fields=["agent", "call_digest"],
-                name="open_waits_by_their_call",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="interrupt",
-            index=models.Index(
-                condition=models.Q(("remind_at__isnull", False), ("status", "waiting")),
-                fields=["remind_at"],
-                name="waits_by_their_reminder",
-            ),
         ),
         migrations.AddConstraint(
             model_name="interrupt",
@@ -1528,81 +1558,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="interrupt",
             constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("kind", "approval"), _negated=True), ("proposal__isnull", False), _connector="OR"
-                ),
-                name="an_approval_has_a_proposal",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="interrupt",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("kind", "event"), ("correlation", ""), _connector="XOR"),
-                name="a_signal_is_known_by_a_correlation",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="interrupt",
-            constraint=models.CheckConstraint(
                 condition=models.Q(("kind__in", ["event", "timer"]), ("queue__isnull", False), _connector="OR"),
                 name="people_are_asked_in_a_queue",
             ),
-        ),
-        migrations.AddConstraint(
-            model_name="interrupt",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("kind", "event"), ("round", 1), ("status", "waiting")),
-                fields=("agent", "correlation"),
-                name="one_open_wait_per_correlation",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="signal",
-            index=models.Index(
-                condition=models.Q(("misfit", False), ("used_by__isnull", True)),
-                fields=["agent", "correlation", "id"],
-                name="signals_that_may_wake",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="signal",
-            constraint=models.UniqueConstraint(fields=("agent", "sender_id"), name="one_signal_per_id_of_an_agent"),
-        ),
-        migrations.AddIndex(
-            model_name="decision",
-            index=models.Index(fields=["interrupt", "status"], name="decisions_of_an_interrupt"),
-        ),
-        migrations.AddConstraint(
-            model_name="decision",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("closes", True), ("status", "accepted")),
-                fields=("interrupt",),
-                name="one_accepted_closing_decision_per_interrupt",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="decision",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("status__in", ["accepted", "counted"])),
-                fields=("interrupt", "by"),
-                name="one_standing_vote_per_person",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="decision",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("request_key", ""), _negated=True),
-                fields=("by", "interrupt", "request_key"),
-                name="one_decision_per_request_of_a_person",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="stepresult",
-            constraint=models.UniqueConstraint(fields=("run", "epoch", "after", "place"), name="one_step_per_place"),
-        ),
-        migrations.AddConstraint(
-            model_name="stepresult",
-            constraint=models.UniqueConstraint(fields=("run", "epoch", "after", "name"), name="one_step_per_name"),
         ),
         migrations.RunPython(create_policies, migrations.RunPython.noop),
     ]

@@ -63,6 +63,7 @@ def test_it_has_the_command_and_no_tests(wheel: Path) -> None:
     assert on_disk <= {name.removeprefix("reviewqueue/") for name in names}
 
 
+@pytest.mark.slow
 def test_it_is_set_up_in_one_step_and_serves_pages(command: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     made = command("init", "ada@example.org", "--queue", "purchasing", "--agent", "buyer", "--json")
     assert made.returncode == 0, made.stderr

@@ -70,7 +70,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 @pytest.mark.proves(8)
-@pytest.mark.parametrize("what", ["is killed", "freezes"])
+@pytest.mark.parametrize("what", ["is killed", pytest.param("freezes", marks=pytest.mark.slow)])
 def test_a_cluster_that_is_killed_or_freezes_is_started_again_and_leaves_no_orphans(
     migrated: str, log: Path, what: str
 ):
@@ -125,6 +125,7 @@ def test_a_cluster_whose_supervisor_was_killed_stops_by_itself(migrated: str, lo
         eventually(lambda: not [process for process in family if is_alive(process)], within=30, log=log)
 
 
+@pytest.mark.slow
 def test_a_worker_waits_for_the_migrations(address: str, log: Path):
     with started(*IN_A_HURRY, environment=environment_for(address), log=log) as worker:
         eventually(lambda: "The database is not migrated" in log.read_text(), within=60, log=log)

@@ -450,6 +450,7 @@ usable = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(schema=usable, value=values)
 def test_the_messages_agree_with_the_engine(schema: Any, value: Any) -> None:

@@ -15,13 +15,14 @@ LIMITS = BodyLimits(seconds=30, rate=1024, grace=5)
 IMPATIENT = BodyLimits(seconds=0.2, rate=1e9, grace=0.2)
 
 
-def sender(*messages: dict[str, Any] | float) -> Any:
-    """Return an ASGI ``receive``: messages, and between them seconds of silence; at the end silence for ever."""
+def sender(*messages: dict[str, Any] | float | asyncio.Event) -> Any:
+    """Return an ASGI ``receive``: messages, and between them silence, for seconds or until an event; at the end for ever."""
     left = list(messages)
 
     async def receive() -> dict[str, Any]:
-        while left and isinstance(left[0], float):
-            await asyncio.sleep(left.pop(0))
+        while left and not isinstance(left[0], dict):
+            silence = left.pop(0)
+            await (silence.wait() if isinstance(silence, asyncio.Event) else asyncio.sleep(silence))
         if not left:
             await asyncio.sleep(3600)
         return left.pop(0)
