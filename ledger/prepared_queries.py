@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from django.db.models import (
     ForeignKey,
     Model,
     QuerySet,
+    Subquery,
     TextChoices,
     TextField,
 )
@@ -80,6 +82,78 @@ class CurrentTime(StatementTime):
 
     def as_postgresql(self, compiler: Any, connection: Any) -> Any:
         return "CLOCK_TIMESTAMP()", []
+
+
+class NextKey(Expression):
+    """The next primary key of a model, so that rows of one statement can refer to a row that it inserts. SQLite: NULL."""
+
+    def __init__(self, model: type[Model]) -> None:
+        super().__init__(output_field=BigIntegerField(null=True))
+        self.model = model
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        return "NULL", []
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> Any:
+        return f"nextval(pg_get_serial_sequence('{self.model._meta.db_table}', '{self.model._meta.pk.column}'))", []
+
+
+class RowList(Subquery):
+    """Rows of a queryset in one column of another query, so that one statement reads both.
+
+    The column has a list of model instances with these fields, in the queryset's order; others are deferred.
+    """
+
+    def __init__(self, rows: QuerySet[Any], *names: str) -> None:
+        fields = [rows.model._meta.get_field(name) for name in names]
+        super().__init__(rows.values(*names), output_field=_RowListField(rows.model, fields))
+        self.members = ", ".join(f'listed."{field.column}"' for field in fields)
+
+    def as_sql(self, compiler: Any, connection: Any, template: str | None = None, **context: Any) -> Any:
+        listed = f"json_group_array(json_array({self.members}))"
+        if connection.vendor == "postgresql":
+            listed = f"json_agg(json_build_array({self.members}))::text"
+        template = f"(SELECT {listed} FROM (%(subquery)s) AS listed)"  # noqa: S608  names of columns
+        return super().as_sql(compiler, connection, template=template, **context)
+
+
+class _RowListField(TextField):  # type: ignore[type-arg]  # not subscriptable without a monkey patch
+    """Makes model instances of the text of a ``RowList``."""
+
+    def __init__(self, model: type[Model], fields: list[Any]) -> None:
+        super().__init__()
+        self.listed, self.names = model, [field.attname for field in fields]
+        self.conversions = [
+            (place, _read_datetime if isinstance(field, DateTimeField) else functools.partial(_from_text, field))
+            for place, field in enumerate(fields)
+            if isinstance(field, DateTimeField) or hasattr(field, "from_db_value")
+        ]
+
+    def from_db_value(self, text: str | None, _expression: object, here: Any) -> list[Model]:
+        rows = json.loads(text) if text else []
+        for row in rows:
+            for place, convert in self.conversions:
+                row[place] = None if row[place] is None else convert(row[place])
+        return [_make_instance(self.listed, zip(self.names, row, strict=True), here.alias) for row in rows]
+
+
+def _read_datetime(text: str) -> datetime:
+    """Return a time in UTC from the JSON of the database; SQLite writes it without a zone."""
+    read = datetime.fromisoformat(text)
+    return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+
+
+def _from_text(field: Any, text: str) -> Any:
+    return field.from_db_value(text, None, None)
+
+
+def _make_instance(model: type[M], columns: Iterable[tuple[str, Any]], db: str) -> M:
+    """Set the attributes at once. ``Model.__init__`` sets them one by one and sends two signals; no code listens here."""
+    row = model.__new__(model)
+    row._state = ModelState()
+    row._state.adding, row._state.db = False, db
+    row.__dict__.update(columns)
+    return row
 
 
 def int_parameter(name: str) -> Parameter:
@@ -397,11 +471,7 @@ class _Text:
 
 
 class _Instance:
-    """How some columns of a result become a model instance, with those that ``select_related`` joins.
-
-    The attributes are set at once. ``Model.__init__`` sets them one by one and sends two signals; no code
-    listens here: that took as long as the statement.
-    """
+    """How some columns of a result become a model instance, with those that ``select_related`` joins."""
 
     def __init__(self, info: dict[str, Any], select: Any, db: str) -> None:
         self.model, self.db = info["model"], db
@@ -414,10 +484,7 @@ class _Instance:
         ]
 
     def make(self, columns: Any) -> Any:
-        row = self.model.__new__(self.model)
-        row._state = ModelState()
-        row._state.adding, row._state.db = False, self.db
-        row.__dict__.update(zip(self.names, columns[self.first : self.end], strict=True))
+        row: Any = _make_instance(self.model, zip(self.names, columns[self.first : self.end], strict=True), self.db)
         for instance, set_here, set_there in self.related:
             joined = None if columns[instance.pk] is None else instance.make(columns)
             set_here(row, joined)

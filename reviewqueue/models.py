@@ -32,7 +32,9 @@ __all__ = [
     "RollupGroup",
     "RollupState",
     "RollupTotal",
+    "SavedFilter",
     "SignalAct",
+    "Snooze",
     "TypedAnswer",
     "UnknownOutcome",
     "WebhookEndpoint",
@@ -95,6 +97,52 @@ class TypedAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"of {self.person_id} for {self.interrupt_id}"
+
+
+class Snooze(models.Model):
+    """A person does not want to see an open request in *Mine to decide* until a time. It concerns no other person.
+
+    It ends earlier if the request changes: ``state_version`` is the version that was snoozed.
+    """
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    interrupt = models.ForeignKey(Interrupt, on_delete=models.CASCADE, related_name="+")
+    until = models.DateTimeField()
+    state_version = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["person", "interrupt"], name="one_snooze_per_person_and_request")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.interrupt_id} until {self.until:%Y-%m-%d %H:%M} UTC"
+
+
+class SavedFilter(models.Model):
+    """A named list of the inbox: of one person, or shared with the people of a queue by a lead of it.
+
+    It is a query and grants nothing: the reader sees their own requests in it.
+    """
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, null=True, related_name="+", help_text="null: private")
+    name = models.CharField(max_length=60)
+    query = models.CharField(max_length=1_000, help_text="of the list, as in its address")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["person", "name"], condition=models.Q(queue=None), name="one_private_filter_of_a_name"
+            ),
+            models.UniqueConstraint(
+                fields=["queue", "name"], condition=models.Q(queue__isnull=False), name="one_shared_filter_of_a_name"
+            ),
+        ]
+        indexes = [models.Index(fields=["person", "id"], name="filters_of_a_person")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class SignalAct(models.Model):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser, Group
@@ -201,32 +201,42 @@ def queues_decided_by_members(groups: Any) -> QuerySet[Queue]:
     return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
 
 
-def why_not_decide(person: AbstractUser, interrupt: Interrupt) -> Refusal | None:
+class DecisionRights(NamedTuple):
+    """What decides whether a person may decide an interrupt, in the order of ``decision_rights``."""
+
+    is_member: bool
+    is_assigned: bool
+    is_theirs: bool
+    has_newer_policy: bool
+
+
+def why_not_decide(person: AbstractUser, interrupt: Interrupt, rights: DecisionRights | None = None) -> Refusal | None:
     """Return why this person cannot decide this interrupt, apart from claims; or ``None``.
 
     The interrupt's own policy and the current one must both allow it: a stricter policy applies at once, a looser one
     does not weaken an open request. If no assignee has the permission any more, the leads of the queue may decide.
+    ``rights``: as this transaction has read them after the lock.
     """
-    return _why_not(person, interrupt, has_decided=False)
+    return _why_not(person, interrupt, rights, has_decided=False)
 
 
-def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -> Refusal | None:
+def _why_not(
+    person: AbstractUser, interrupt: Interrupt, rights: DecisionRights | None = None, *, has_decided: bool
+) -> Refusal | None:
     """``has_decided``: a lead's own decision stays valid when others are assigned later, because leads assign."""
-    queue = interrupt.queue
     if not person.is_active:
         return NotPermitted("Your account is disabled.")
-    if queue is None:
+    if interrupt.queue_id is None:
         return NotPermitted("No person decides this request: it waits for a timer or a signal.")
-    groups = {"reviewers": queue.reviewers_id, "leads": queue.leads_id}
-    is_member, is_assigned, is_theirs, has_newer_policy = _decision_rights.all(
-        interrupt=interrupt.pk, person=person.pk, **groups
-    )[0]
-    if not is_member:
-        return NotPermitted(f"You are not a reviewer of {queue.slug}.", who_can=who_can_decide(interrupt))
-    if has_newer_policy and not is_queue_allowed(interrupt, queue):
-        return NotPermitted(f"The policy of {interrupt.reason} no longer allows decisions in {queue.slug}.", who_can=[])
-    if is_assigned and not is_theirs:
-        may_lead = is_lead_of(person, queue)
+    rights = rights or DecisionRights._make(_rights_on.all(interrupt=interrupt.pk, person=person.pk)[0])
+    if not rights.is_member:
+        return NotPermitted(f"You are not a reviewer of {interrupt.queue}.", who_can=who_can_decide(interrupt))
+    if rights.has_newer_policy and not is_queue_allowed(interrupt, interrupt.queue):
+        return NotPermitted(
+            f"The policy of {interrupt.reason} no longer allows decisions in {interrupt.queue}.", who_can=[]
+        )
+    if rights.is_assigned and not rights.is_theirs:
+        may_lead = is_lead_of(person, interrupt.queue)
         if not (may_lead and (has_decided or not _assignees_who_may_decide(interrupt).exists())):
             return NotPermitted("This request is assigned to another reviewer.", who_can=who_can_decide(interrupt))
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
@@ -234,24 +244,26 @@ def _why_not(person: AbstractUser, interrupt: Interrupt, *, has_decided: bool) -
     return None
 
 
-def _groups_in_queue(person: int, reviewers: int, leads: int) -> QuerySet[Group]:
+def _groups_in_queue(person: Any, reviewers: Any, leads: Any) -> QuerySet[Group]:
     of_queue = Q(pk=reviewers) | Q(pk=leads)
     # Read again, because the person may have been deactivated since this HTTP request loaded them.
     return Group.objects.filter(of_queue, user=person, user__is_active=True)
 
 
-@prepared
-def _decision_rights(person: int, reviewers: int, leads: int, interrupt: int) -> QuerySet[Any, tuple[Any, ...]]:
-    """Return, in one statement: is the person in the queue, is the request assigned, to them, and is there a newer
-    policy?
+def decision_rights(person: Any) -> list[Exists]:
+    """Return the columns of ``DecisionRights`` for a query of interrupts that is executed under the lock: is the person
+    in the queue, is the request assigned, to them, and is there a newer policy?
     """
+    in_queue = _groups_in_queue(person, OuterRef("queue__reviewers"), OuterRef("queue__leads"))
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     theirs = assigned.filter(person=person, released_at=None)
-    request = Interrupt.objects.filter(pk=interrupt)
     newer = Policy.objects.filter(reason=OuterRef("reason"), pk__gt=OuterRef("policy"))
-    return request.values_list(
-        Exists(_groups_in_queue(person, reviewers, leads)), Exists(assigned), Exists(theirs), Exists(newer)
-    )
+    return [Exists(in_queue), Exists(assigned), Exists(theirs), Exists(newer)]
+
+
+@prepared
+def _rights_on(person: int, interrupt: int) -> QuerySet[Any, tuple[Any, ...]]:
+    return Interrupt.objects.filter(pk=interrupt).values_list(*decision_rights(person))
 
 
 @prepared

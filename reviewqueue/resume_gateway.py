@@ -9,18 +9,22 @@ record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
+from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 
 from ledger import clock
 from ledger.actors import person_actor
 from ledger.digests import digest
 from ledger.errors import KeyReused, NotFound, Refusal
+from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared
 from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
 from runs import reviewer_claims
+from runs.attachments import check_attachments, keep_attachments
 from runs.configuration_history import is_as_recorded
 from runs.continuations import continuation_refs
 from runs.decisions import (
@@ -48,16 +52,17 @@ from runs.errors import (
     Superseded,
     Withdrawn,
 )
+from runs.facts import delays_continuation
 from runs.interrupts import answer_interrupt, is_past_deadline, replace_call
 from runs.locks import lock_run_and_interrupt
-from runs.models import Continuation, Decision, Interrupt, Permit, Run
+from runs.models import Continuation, Decision, Event, Fact, Interrupt, Permit, Run
 from runs.policies import needs_second_factor
 from runs.run_status import save_status
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.timeline import record_event
 from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
-from runs.verification import find_changed_request
+from runs.verification import EVENT_FIELDS, find_changed_request, request_events
 
 #: How old a second factor can be when the decision is recorded.
 MAX_PROOF_AGE = timedelta(minutes=5)
@@ -92,6 +97,7 @@ class _Submission:
     door: str
     request_key: str
     second_factor: SecondFactorProof | None = None
+    attachments: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +153,11 @@ def submit_decision(
     )
     try:
         validate_answer(interrupt, answer)
+        named = check_attachments(interrupt, responder, answer)
     except InputInvalid:
         _record_misfit(interrupt.pk, submission)
         raise
-    return _decide(interrupt.pk, submission)
+    return _decide(interrupt.pk, replace(submission, attachments=tuple(named)))
 
 
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
@@ -171,7 +178,8 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     responder, answer, seen = submission.responder, submission.answer, submission.seen
     second_factor = submission.second_factor
     run, interrupt = lock_run_and_interrupt(interrupt_pk)
-    now = clock.now()
+    found = read_decision_basis(interrupt, responder)
+    now = found.now
     if submission.request_key:
         own = Decision.objects.filter(by=responder.pk, interrupt=interrupt)
         before = own.filter(request_key=submission.request_key).first()
@@ -180,6 +188,7 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if interrupt.status == InterruptStatus.WAITING and is_past_deadline(interrupt, now=now):
         # As the sweep does, so that a late answer meets the result of the deadline also if no sweep has run.
         expire_interrupt(run, interrupt, now=now)
+        found = read_decision_basis(interrupt, responder)
     winner = None if interrupt.status == InterruptStatus.WAITING else find_winning_decision(interrupt)
     if winner is not None and winner.by_id == responder.pk and winner.digest == answer.digest():
         return _repeat_receipt(run, interrupt, winner)
@@ -187,14 +196,16 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if vote is not None and not submission.request_key and _is_repeated(vote, answer, seen):
         return _repeat_receipt(run, interrupt, vote)
     refusal = (
-        _find_refusal(responder, interrupt, seen, winner, vote, now=now)
-        or _find_change(run, interrupt)
+        _find_refusal(responder, interrupt, seen, winner, vote, now=now, rights=found.rights)
+        or _find_change(run, interrupt, found)
         or _find_missing_factor(interrupt, submission, now=now)
     )
     factor = {} if second_factor is None else {"second_factor": second_factor.kind}
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
         return _record_refused(run, interrupt, submission, status, refusal, now=now)
+    if not keep_attachments(submission.attachments):
+        raise InputInvalid("A file of the answer was erased meanwhile. Attach it again.")
     count = _count_answer(interrupt, submission.answer)
     decision = record_decision(
         interrupt,
@@ -205,11 +216,12 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         door=submission.door,
         request_key=submission.request_key,
         state_version=seen.state_version,
+        pk=found.decision_pk,
     )
     if count.status == DecisionStatus.COUNTED:
         _record_vote(run, interrupt, decision, count.overtaken, by=responder, now=now, factor=factor)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
-    continuation = answer_interrupt(run, interrupt, decision, answer, now=now)
+    continuation = answer_interrupt(run, interrupt, decision, answer, now=now, may_be_delayed=found.may_be_delayed)
     record_event(
         run,
         "interrupt.answered",
@@ -233,9 +245,56 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     return Receipt(decision=decision, interrupt=interrupt, permit=permit, continuation=continuation, resume=resume)
 
 
-def _find_change(run: Run, interrupt: Interrupt) -> RecordChanged | None:
+@dataclass(frozen=True, kw_only=True)
+class DecisionBasis:
+    """What a decision depends on beside the locked rows. ``decision_pk`` is reserved for it, but not on SQLite."""
+
+    now: datetime
+    decision_pk: int | None
+    rights: permissions.DecisionRights
+    facts: list[Fact]
+    events: list[Event]
+    may_be_delayed: bool
+
+
+def read_decision_basis(interrupt: Interrupt, person: AbstractUser) -> DecisionBasis:
+    """Read it in one statement after the last lock, because a statement that waits for a lock reads other tables before.
+
+    The clock too: otherwise a lock that is held past the deadline would let a late answer in.
+    """
+    found = _decision_basis.all(
+        interrupt=interrupt.pk,
+        person=person.pk,
+        checkpoint=interrupt.checkpoint_id,
+        scope=interrupt.run.public_id,
+    )
+    now, decision_pk, facts, events, may_be_delayed, *rights = found[0]
+    return DecisionBasis(
+        now=now,
+        decision_pk=decision_pk,
+        rights=permissions.DecisionRights._make(rights),
+        facts=facts,
+        events=events,
+        may_be_delayed=may_be_delayed,
+    )
+
+
+@prepared
+def _decision_basis(interrupt: int, person: int, checkpoint: int, scope: str) -> QuerySet[Any, tuple[Any, ...]]:
+    facts = Fact.objects.filter(interrupt=OuterRef("pk"))
+    return Interrupt.objects.filter(pk=interrupt).values_list(
+        CurrentTime(),
+        NextKey(Decision),
+        RowList(facts, "name", "value"),
+        RowList(request_events(), *EVENT_FIELDS),
+        ExpressionWrapper(delays_continuation(checkpoint, scope), output_field=BooleanField()),
+        *permissions.decision_rights(person),
+    )
+
+
+def _find_change(run: Run, interrupt: Interrupt, found: DecisionBasis) -> RecordChanged | None:
     """Refuse a decision if the request or its policy differs from what was recorded."""
-    changed = find_changed_request(run, interrupt)
+    changed = find_changed_request(run, interrupt, facts=found.facts, events=found.events)
     recorded = interrupt.recorded_policy  # type: ignore[attr-defined]  # an annotation of the query that locks it
     if not changed and not is_as_recorded(interrupt.policy, recorded):
         changed = f"policy:{interrupt.policy_id}"
@@ -341,9 +400,10 @@ def _find_refusal(
     vote: Decision | None,
     *,
     now: datetime,
+    rights: permissions.DecisionRights,
 ) -> Refusal | None:
     """Return the first reason against the decision, in the gateway's order."""
-    refusal = permissions.why_not_decide(responder, interrupt)
+    refusal = permissions.why_not_decide(responder, interrupt, rights)
     if refusal is not None:
         return refusal
     if interrupt.status != InterruptStatus.WAITING:

@@ -26,7 +26,7 @@ from reviewqueue.outbound import http_client
 from reviewqueue.rollups import counting
 from reviewqueue.serving.request_ids import new_id, using_id
 from reviewqueue.webhooks import deliveries, outbox, sender
-from runs import checkpoint_files, event_feed, external_signals
+from runs import attachments, checkpoint_files, event_feed, external_signals
 from runs.use_cases import control_child_runs, erase_snapshots, expire, reconcile_facts, reconcile_probes
 
 P = ParamSpec("P")
@@ -91,6 +91,7 @@ def enqueue_due_sweeps() -> None:
         or sessions.any_expired_session()
         or has_snapshots_past_retention()
         or checkpoint_files.any_file_to_delete()
+        or attachments.any_attachment_to_delete()
     ):
         _enqueue_once("reviewqueue.tasks.sweep")
     if _is_permission_sweep_due() and permission_sweep.has_lost_permissions():
@@ -176,6 +177,7 @@ def sweep() -> None:
     if settings.SNAPSHOT_DAYS:
         erase_snapshots.erase_old_snapshots(ended_before=_retention_start(), limit=SWEEP_LIMIT)
     checkpoint_files.delete_unwanted_files(limit=SWEEP_LIMIT)
+    attachments.delete_unwanted_attachments(limit=SWEEP_LIMIT)
     began = time.monotonic()
     for continuation_id in expire.list_due_revalidations(limit=SWEEP_LIMIT):
         if time.monotonic() - began > CHECK_SECONDS:

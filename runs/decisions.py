@@ -22,7 +22,7 @@ from ledger.prepared_queries import PreparedUpdate, prepared
 from ledger.public_ids import new_id
 from ledger.row_digests import STATE
 from ledger.transactions import assert_in_transaction
-from ledger.write_batch import update_later
+from ledger.write_batch import insert_later, update_later
 from runs import schemas
 from runs.errors import AlreadyDecided, AlreadyVoted, Expired, InputInvalid, InterruptCancelled, Superseded, Withdrawn
 from runs.models import Decision, Interrupt, Permit, Run, Signal
@@ -137,14 +137,18 @@ def record_decision(
     request_key: str = "",
     state_version: int | None = None,
     signal: Signal | None = None,
+    pk: int | None = None,
 ) -> Decision:
     """Record one answer. An accepted one closes the interrupt. ``code``: the refusal's code.
 
-    ``state_version``: the version that the person answered, if it is not the current one.
+    ``state_version``: the version that the person answered, if it is not the current one. ``pk``: a reserved primary
+    key (``NextKey``), so that the row is written together with those that refer to it.
     """
     assert_in_transaction()
-    decision = prepared_queries.insert_row(
+    insert = prepared_queries.insert_row if pk is None else insert_later
+    decision = insert(
         Decision(
+            pk=pk,
             public_id=new_id("dec"),
             interrupt=interrupt,
             round=interrupt.round,

@@ -77,6 +77,12 @@ class InputInvalid(Refusal):
     code = "input_invalid"
 
 
+class AttachmentRefused(Refusal):
+    """This file cannot be attached to the request."""
+
+    code = "attachment_refused"
+
+
 class SchemaUnsupported(Refusal):
     """This schema cannot be used for answers."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import DateTimeField, ExpressionWrapper, F, QuerySet, Value
+from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, Q, QuerySet, Value
 
 from ledger import effect_queries
 from ledger.digests import digest
@@ -86,15 +86,31 @@ def needs_check(run: Run, checkpoint_id: int) -> bool:
 
 def find_checks_and_undo_end(run: Run, checkpoint_id: int) -> tuple[bool, datetime | None]:
     """Return whether a check is needed, and until when an answer at the checkpoint can be undone."""
-    found = _obstacles.all(checkpoint=checkpoint_id, scope=run.public_id)
+    found = _delays.all(checkpoint=checkpoint_id, scope=run.public_id)
     undo_ends = [until for until, pk in found if until is not None]
     to_check = run.open_holds > 0 or len(found) > len(undo_ends)
     return to_check, max(undo_ends, default=None)
 
 
+def delays_continuation(checkpoint: Any, scope: Any) -> Q:
+    """Return the condition that ``find_checks_and_undo_end`` finds more than open holds, for a prepared query."""
+    answers, facts, effects = _obstacles(checkpoint, scope)
+    return Q(Exists(answers)) | Q(Exists(facts)) | Q(Exists(effects))
+
+
 @prepared
-def _obstacles(checkpoint: int, scope: str) -> QuerySet[Any, tuple[Any, ...]]:
+def _delays(checkpoint: int, scope: str) -> QuerySet[Any, tuple[Any, ...]]:
     """Return a row for each answer that can be undone, with the end of that time, and one with NULL for each check."""
+    answers, facts, effects = _obstacles(checkpoint, scope)
+    undo_end = ExpressionWrapper(F("created_at") + F("interrupt__policy__undo"), output_field=DateTimeField())
+    never = Value(None, output_field=DateTimeField())
+    return answers.values_list(undo_end, "pk").union(
+        facts.values_list(never, "pk"), effects.values_list(never, "pk"), all=True
+    )
+
+
+def _obstacles(checkpoint: Any, scope: Any) -> tuple[QuerySet[Any], QuerySet[Any], QuerySet[Any]]:
+    """Return the answers that can be undone, the facts that this server checks, and the effects without an outcome."""
     answers = Decision.objects.filter(
         interrupt__checkpoint=checkpoint,
         interrupt__status=InterruptStatus.ANSWERED,
@@ -103,13 +119,8 @@ def _obstacles(checkpoint: int, scope: str) -> QuerySet[Any, tuple[Any, ...]]:
         door="page",
         delivered_at=None,
     )
-    undo_end = ExpressionWrapper(F("created_at") + F("interrupt__policy__undo"), output_field=DateTimeField())
     facts = Fact.objects.filter(checkpoint=checkpoint, check_by=FactCheck.CONNECTION)
-    effects = effect_queries.query_unresolved_effects(scope)
-    never = Value(None, output_field=DateTimeField())
-    return answers.values_list(undo_end, "pk").union(
-        facts.values_list(never, "pk"), effects.values_list(never, "pk"), all=True
-    )
+    return answers, facts, effect_queries.query_unresolved_effects(scope)
 
 
 def can_rely_on(fact: Fact, value: Any, *, now: datetime) -> bool:

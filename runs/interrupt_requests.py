@@ -79,15 +79,16 @@ def call_digest(proposal: Any) -> str:
     return "" if proposal is None else digest({"name": proposal["name"], "arguments": proposal["arguments"]})
 
 
-def stored_content_digest(interrupt: Interrupt) -> str:
-    """Return the content digest of a stored interrupt."""
+def stored_content_digest(interrupt: Interrupt, facts: Sequence[Fact] | None = None) -> str:
+    """Return the content digest of a stored interrupt. ``facts``: its facts, if they were read."""
+    found = _facts_of_interrupt.all(interrupt=interrupt.pk) if facts is None else [(it.name, it.value) for it in facts]
     return content_digest(
         title=interrupt.title,
         message=interrupt.message,
         proposal=interrupt.proposal,
         evidence=interrupt.evidence,
         input_schema=answer_schema(interrupt),
-        facts=dict(_facts_of_interrupt.all(interrupt=interrupt.pk)),
+        facts=dict(found),
     )
 
 

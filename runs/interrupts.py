@@ -49,13 +49,18 @@ def answer_interrupt(
     answer: Answer,
     *,
     now: datetime,
+    may_be_delayed: bool = True,
 ) -> Continuation | None:
-    """Close the interrupt with its accepted answer: make the permit, and the continuation if no sibling is open."""
+    """Close the interrupt with its accepted answer: make the permit, and the continuation if no sibling is open.
+
+    ``may_be_delayed``: False if nothing but this answer can delay the continuation (``facts.delays_continuation``).
+    """
     call = approved_call(interrupt, answer)
     if call is not None:
         make_permit(decision, run=run, call=call, valid_until=now + interrupt.policy.permit_ttl)
     _close(run, interrupt, "answer", now=now)
-    return _make_continuation_if_answered(run, interrupt, cause=Cause.PERSON, now=now)
+    may_be_delayed = may_be_delayed or decision.door == "page"
+    return _make_continuation_if_answered(run, interrupt, cause=Cause.PERSON, now=now, may_be_delayed=may_be_delayed)
 
 
 def answer_at_expiry(
@@ -289,14 +294,18 @@ def _guarded_write(allowed: frozenset[InterruptStatus], columns: tuple[str, ...]
     return PreparedUpdate(rows, columns)
 
 
-def _make_continuation_if_answered(run: Run, interrupt: Interrupt, *, cause: str, now: datetime) -> Continuation | None:
+def _make_continuation_if_answered(
+    run: Run, interrupt: Interrupt, *, cause: str, now: datetime, may_be_delayed: bool = True
+) -> Continuation | None:
     """Make the continuation if no interrupt is open. It can be claimed when the last answer can no longer be undone."""
     if run.open_waits and interrupt.checkpoint.resume_when == ResumeWhen.ANY and cause != Cause.WITHDRAWN:
         for sibling in lock_siblings(interrupt, InterruptStatus.WAITING):
             _close(run, sibling, "supersede", now=now)
     if run.open_waits:
         return None
-    to_check, undo_end = find_checks_and_undo_end(run, interrupt.checkpoint_id)
+    to_check, undo_end = run.open_holds > 0, None
+    if may_be_delayed:
+        to_check, undo_end = find_checks_and_undo_end(run, interrupt.checkpoint_id)
     return make_continuation(
         run,
         interrupt.checkpoint_id,

@@ -92,11 +92,24 @@ def _interrupt(pk: int) -> QuerySet[Interrupt]:
 
 
 def lock_run_and_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
-    """Lock and return the run of an interrupt, then the interrupt."""
-    run = lock_run_of_interrupt(interrupt_pk)
-    if run is None:
+    """Lock and return the run of an interrupt and the interrupt, in this order, by one statement.
+
+    The statement may have waited for the lock. It returns both rows as they are since, and rows that never change:
+    policy, its configuration record (``recorded_policy``), schema and checkpoint. The queue is read later.
+    """
+    assert_in_transaction()
+    interrupt = _run_and_interrupt.first(pk=interrupt_pk)
+    if interrupt is None:
         raise NotFound
-    return run, lock_interrupt(run, interrupt_pk)
+    return interrupt.run, interrupt
+
+
+@prepared
+def _run_and_interrupt(pk: int) -> QuerySet[Interrupt]:
+    # PostgreSQL locks the rows in the order of `of`.
+    locked = Interrupt.objects.filter(pk=pk).select_for_update(of=("run", "self"), no_key=True)
+    related = locked.select_related("run", "policy", "schema", "checkpoint").defer("checkpoint__state")
+    return related.annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
 
 
 def lock_interrupts(run: Run, interrupts: QuerySet[Interrupt]) -> list[Interrupt]:

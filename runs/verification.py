@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
-from django.db.models.functions import StrIndex
+from django.db.models import OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Concat, StrIndex
 
 from ledger import prepared_queries
 from ledger.digests import digest
@@ -22,7 +22,7 @@ from ledger.prepared_queries import PreparedQuery
 from ledger.row_digests import CoveredRow, digest_row_part, part_name
 from runs.decisions import Answer, list_accepted_votes
 from runs.interrupt_requests import call_digest, stored_content_digest
-from runs.models import Decision, Event, Interrupt, Permit, Run
+from runs.models import Decision, Event, Fact, Interrupt, Permit, Run
 
 
 def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) -> str:
@@ -53,11 +53,22 @@ def find_changed_permit(run: Run, permit: Permit, *, effect: str, is_new: bool) 
     )
 
 
-def find_changed_request(run: Run, interrupt: Interrupt) -> str:
-    """Compare a request with its own digests and the events that recorded it."""
-    if not is_content_as_recorded(interrupt):
+def find_changed_request(run: Run, interrupt: Interrupt, *, facts: list[Fact], events: list[Event]) -> str:
+    """Compare a request with its own digests and the events that recorded it (``request_events``)."""
+    if not is_content_as_recorded(interrupt, facts):
         return f"{interrupt.covered_as}.content"
-    return find_changed(run, [interrupt])
+    return find_changed(run, [interrupt], events=events)
+
+
+#: The fields of an event that a comparison needs.
+EVENT_FIELDS = ("seq", "type", "actor", "at", "refs", "row_digests", "prev", "digest")
+
+
+def request_events() -> QuerySet[Event]:
+    """Return, in a query of interrupts, the events that recorded each."""
+    name = Concat(Value('"interrupt:'), OuterRef("public_id"))
+    own = Event.objects.filter(run=OuterRef("run"), seq__lte=OuterRef("run__timeline_seq"))
+    return own.alias(place=StrIndex("row_digests", name)).filter(place__gt=0).order_by("seq")
 
 
 def is_permit_as_decided(permit: Permit) -> bool:
@@ -79,9 +90,9 @@ def is_decision_as_recorded(decision: Decision) -> bool:
     return decision.digest in {answer.digest() for answer in possible}
 
 
-def is_content_as_recorded(interrupt: Interrupt) -> bool:
+def is_content_as_recorded(interrupt: Interrupt, facts: list[Fact] | None = None) -> bool:
     """Tell whether what a request shows has its content digest, and its proposal the digest of the call."""
-    return interrupt.content_digest == stored_content_digest(interrupt) and has_its_call_digest(interrupt)
+    return interrupt.content_digest == stored_content_digest(interrupt, facts) and has_its_call_digest(interrupt)
 
 
 def has_its_call_digest(interrupt: Interrupt) -> bool:
@@ -90,9 +101,16 @@ def has_its_call_digest(interrupt: Interrupt) -> bool:
 
 
 def find_changed(
-    run: Run, rows: Iterable[CoveredRow], *, new_effect: str = "", spent_on: tuple[str, str] = ("", "")
+    run: Run,
+    rows: Iterable[CoveredRow],
+    *,
+    new_effect: str = "",
+    spent_on: tuple[str, str] = ("", ""),
+    events: list[Event] | None = None,
 ) -> str:
     """Compare rows of the locked run with the last event that recorded each of their parts.
+
+    ``events``: the events that name the rows, if they were read.
 
     No event must record that ``new_effect`` began, or that the permit of ``spent_on`` (its id, the key of its effect)
     began an effect of another key.
@@ -107,8 +125,10 @@ def find_changed(
         names["begun"] = f'"effect":{dumps(new_effect)}'
     if permit:
         names["permit"] = f'"permit":{dumps(permit)}'
-    naming = _naming(len(rows), new_effect=bool(new_effect), permit=bool(permit))
-    for event in naming.all(run=run.pk, last=run.timeline_seq, **names):
+    if events is None:
+        naming = _naming(len(rows), new_effect=bool(new_effect), permit=bool(permit))
+        events = naming.all(run=run.pk, last=run.timeline_seq, **names)
+    for event in events:
         if digest(event.covered()) != event.digest:
             return f"event:{event.seq}"
         if event.type == "effect.begun" and _must_not_have_begun(event.refs, new_effect, permit, its_effect):

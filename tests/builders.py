@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 from django.contrib.auth.models import Group, User
 from django.db import transaction
@@ -231,6 +234,18 @@ def decide(
         door=door,
         request_key=request_key,
     )
+
+
+def at_time(now: Callable[[], datetime]) -> contextlib.ExitStack:
+    """Freeze the clock that use cases read, alone or with what a decision depends on; the stack is a context manager."""
+    read, frozen = resume_gateway.read_decision_basis, contextlib.ExitStack()
+
+    def read_then(interrupt: Interrupt, person: User) -> resume_gateway.DecisionBasis:
+        return dataclasses.replace(read(interrupt, person), now=now())
+
+    frozen.enter_context(patch("ledger.clock.now", now))
+    frozen.enter_context(patch.object(resume_gateway, "read_decision_basis", read_then))
+    return frozen
 
 
 def claim(agent: Agent, **wanted: Any) -> list[ClaimedRun]:

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from ledger.transactions import assert_no_transaction
 from tests import figures, sampling
-from tests.unguarded import statements_that_empty, without_triggers
+from tests.unguarded import KEPT_TABLES, statements_that_empty, without_triggers
 
 _numbers = itertools.count(1)
 
@@ -91,15 +91,23 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 
 @pytest.fixture(autouse=True, scope="session")
 def flush_without_guards() -> Iterator[None]:
-    """Let the flush after a transactional test empty append-only tables too, and on PostgreSQL only tables with rows."""
+    """Let the flush after a transactional test empty append-only tables too, and on PostgreSQL only tables with rows.
+
+    It keeps the content types and permissions of Django, which only migrations write, and need not make them again.
+    """
     flush = BaseDatabaseOperations.execute_sql_flush
 
     def unguarded(self: BaseDatabaseOperations, sql_list: Any) -> None:
+        if self.connection.vendor == "postgresql":
+            sql_list = statements_that_empty()
+        else:
+            sql_list = [sql for sql in sql_list if not sql.endswith(tuple(f' "{kept}";' for kept in KEPT_TABLES))]
         with without_triggers():
-            flush(self, statements_that_empty() if self.connection.vendor == "postgresql" else sql_list)
+            flush(self, sql_list)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BaseDatabaseOperations, "execute_sql_flush", unguarded)
+        patch.setattr("django.core.management.commands.flush.emit_post_migrate_signal", lambda *_: None)
         yield
 
 
@@ -172,6 +180,10 @@ def known_reasons(request: pytest.FixtureRequest, _django_db_marker: None) -> No
     if not touches_database(request.node):
         return
     request.getfixturevalue("_django_db_helper")
+    restore_policies()
+
+
+def restore_policies() -> None:
     from django.apps import apps
 
     if not apps.get_model("runs", "Policy").objects.exists():

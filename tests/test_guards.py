@@ -6,8 +6,12 @@ import socket
 
 import httpx
 import pytest
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 
+from runs.models import Event, Policy, Queue
+from tests import builders
 from tests.conftest import OutsideNetwork
 
 
@@ -32,3 +36,14 @@ def test_an_outbound_call_inside_a_transaction_fails():
 def test_the_transaction_that_wraps_a_test_does_not_count():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         socket.create_connection(listening.getsockname()).close()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("turn", [1, 2])
+def test_after_a_transactional_test_every_row_is_gone_but_those_of_migrations(turn: int):
+    assert not Queue.objects.exists()
+    assert not Event.objects.exists()
+    assert Permission.objects.count() > ContentType.objects.count() > 50
+    assert Policy.objects.exists()
+    builders.a_waiting_interrupt()
+    assert Event.objects.exists()

@@ -139,4 +139,4 @@ def _stream_of(request: Request) -> Any:
 
 
 def _too_large(most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"The file of a checkpoint must have at most {most} bytes.", limit=most)
+    return PayloadTooLarge(f"The file must have at most {most} bytes.", limit=most)

@@ -94,6 +94,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "already_decided": (409, "Already decided"),
     "already_voted": (409, "Already voted"),
     "already_settled": (409, "Already settled"),
+    "attachment_refused": (422, "Attachment refused"),
     "approval_lost": (409, "Approval lost"),
     "approval_required": (409, "Approval required"),
     "busy": (503, "Busy"),

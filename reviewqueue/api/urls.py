@@ -13,6 +13,7 @@ from ledger.errors import NotFound
 from reviewqueue.api.problems import plain_response
 from reviewqueue.api.views import (
     administration,
+    attachments,
     audit_log,
     batches,
     checkpoint_files,
@@ -63,7 +64,14 @@ class Number:
         return str(value)
 
 
+class FileDigest(PublicId):
+    """The digest of an attached file."""
+
+    regex = "sha256:[0-9a-f]{64}"
+
+
 register_converter(PublicId, "id")
+register_converter(FileDigest, "file_digest")
 register_converter(Number, "number")
 
 
@@ -130,6 +138,8 @@ v1 = [
     path("interrupts", interrupts.InterruptsView.as_view()),
     path("interrupts/<id:interrupt_id>", interrupts.InterruptView.as_view()),
     path("interrupts/<id:interrupt_id>/decisions", interrupts.DecisionsView.as_view()),
+    path("interrupts/<id:interrupt_id>/attachments", attachments.AttachmentsView.as_view()),
+    path("interrupts/<id:interrupt_id>/attachments/<file_digest:digest>", attachments.AttachmentView.as_view()),
     path("interrupts/<id:interrupt_id>/claim", reviewer_actions.ClaimView.as_view()),
     path("interrupts/<id:interrupt_id>/release", reviewer_actions.ReleaseView.as_view()),
     path("interrupts/<id:interrupt_id>/withdraw", interrupts.WithdrawView.as_view()),

@@ -218,7 +218,6 @@ def _postgresql(address: str, *, process: str, pool_size: int, pooled: bool) -> 
     parts = urlsplit(address)
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     host = options.pop("host", "") or unquote(parts.hostname or "")
-    options.setdefault("application_name", f"reviewqueue {process}")
     if pooled:
         # Nothing of a session lasts: no statement that was prepared, no cursor, no startup option. The role has the
         # setting that matters (docs/operations.md), and the doctor checks it.
@@ -244,10 +243,25 @@ def _postgresql(address: str, *, process: str, pool_size: int, pooled: bool) -> 
     }
     if pooled:
         settings["DISABLE_SERVER_SIDE_CURSORS"] = True
+    set_process(settings, process, pool_size=pool_size)
+    return settings
+
+
+def set_process(settings: dict[str, Any], process: str, *, pool_size: int) -> None:
+    """Change the settings of a database to those of this kind of process, before it opens a connection.
+
+    A command calls it too: `up` becomes web and worker by forks, after the settings were read.
+    """
+    if "postgresql" not in settings["ENGINE"]:
+        return
+    options = settings["OPTIONS"]
+    if options.get("application_name", "reviewqueue ").startswith("reviewqueue "):
+        options["application_name"] = f"reviewqueue {process}"
+    options.pop("pool", None)
     if process == "web":
         # A long poll returns its connection to the pool while it waits; opening a new one costs 7 ms each time.
         options["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 10}
+        settings |= {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": False}
     else:
         # django-q2 forks, and a pool does not survive a fork.
         settings |= {"CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
-    return settings

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType
+from typing import Protocol
 
-from django.conf import settings
+from django.db import connections
 
-from reviewqueue.operations.installation import ARGUMENTS
+from reviewqueue.operations.installation import ARGUMENTS, WORKING_FOLDER
 
 
 class StopAsked:
@@ -48,14 +54,101 @@ def start_python(*arguments: str, **environment: str) -> subprocess.Popen[bytes]
     return subprocess.Popen(
         [sys.executable, *arguments],
         env=os.environ | environment,
-        cwd=settings.ROOT,
+        cwd=WORKING_FOLDER,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
         preexec_fn=stop_with_parent,
     )
 
 
-def stop(child: subprocess.Popen[bytes], *, grace: float) -> bool:
+class Child(Protocol):
+    """A child process, as ``subprocess.Popen`` has it."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+
+
+@dataclass
+class ForkedChild:
+    """A child that was forked from this process and shares its memory until one of them writes to it."""
+
+    pid: int
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit status, or ``None`` while the child runs."""
+        if self.returncode is None:
+            found, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if found else None
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end of the child. Raises ``subprocess.TimeoutExpired``."""
+        ends_at = None if timeout is None else time.monotonic() + timeout
+        while (status := self.poll()) is None:
+            if ends_at is not None and time.monotonic() >= ends_at:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            time.sleep(0.05)
+        return status
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, unless the child has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+
+def fork(run: Callable[[], object], *, title: str, **environment: str) -> ForkedChild:
+    """Run a function in a child with a session of its own. They share memory until one of them writes to it.
+
+    ``title``: what `ps` and `top` show as the command, up to 15 characters. The caller has one thread. Its connections are
+    closed, because a connection belongs to one process.
+    """
+    connections.close_all()
+    gc.collect()
+    gc.freeze()  # else the first collection of each process would copy the shared memory
+    sys.stdout.flush()
+    sys.stderr.flush()
+    began, begin = os.pipe()
+    parent, pid = os.getpid(), os.fork()
+    if pid:
+        os.close(begin)
+        os.read(began, 1)  # from here on its group can be killed
+        os.close(began)
+        return ForkedChild(pid)
+    status = 1
+    try:
+        os.setsid()
+        os.close(begin)
+        os.close(began)
+        _set_title(title)
+        stop_with_parent()
+        if os.getppid() == parent:  # else it was killed before the kernel was told
+            for sign in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(sign, signal.SIG_DFL)
+            os.environ.update(environment)
+            run()
+            status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    except BaseException:  # noqa: BLE001  the child must not return into the code of its parent
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _set_title(title: str) -> None:
+    if sys.platform == "linux":
+        set_name = 15
+        ctypes.CDLL(None).prctl(set_name, title.encode(), 0, 0, 0)
+
+
+def stop(child: Child, *, grace: float) -> bool:
     """Send SIGTERM; after `grace` seconds kill the rest of the group. Returns whether the child exited by itself."""
     if child.poll() is None:
         child.send_signal(signal.SIGTERM)
@@ -66,7 +159,7 @@ def stop(child: subprocess.Popen[bytes], *, grace: float) -> bool:
     return exited
 
 
-def kill_group(child: subprocess.Popen[bytes]) -> None:
+def kill_group(child: Child) -> None:
     """Kill the group even if the child has exited: its own children can outlive it and would continue to execute tasks."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)

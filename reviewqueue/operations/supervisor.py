@@ -1,7 +1,8 @@
 """Supervisor of a worker: keeps one django-q2 cluster alive and enqueues due sweeps. `manage.py worker` runs it.
 
 1. Wait for the database and its migrations: django-q2 hangs when it starts without them.
-2. Start the cluster in a session of its own, under a name that its tasks write into the heartbeat row.
+2. Fork the cluster into a session of its own, so that it shares the memory of this process, under a name that its tasks
+   write into the heartbeat row.
 3. Each second, enqueue the sweeps that are due; every few seconds, enqueue a heartbeat task.
 4. Without a heartbeat for too long, or after the cluster has exited, kill its whole group and start a new one. django-q2
    freezes silently when one of its workers is killed, and orphans would continue to execute tasks.
@@ -11,13 +12,14 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import socket
-import subprocess
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from django.core.management import call_command
 from django.db import DatabaseError, close_old_connections, connection
 from django.db.migrations.executor import MigrationExecutor
 
@@ -47,7 +49,7 @@ class Supervisor:
     grace: float = 20
     name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
 
-    cluster: subprocess.Popen[bytes] | None = None
+    cluster: processes.Child | None = None
     starts_in_a_row: int = 0  # without a heartbeat between them
     is_starting: bool = True  # until the first heartbeat
     beaten_at: datetime | None = None
@@ -126,7 +128,7 @@ class Supervisor:
             self._start_cluster()
 
     def _start_cluster(self) -> None:
-        self.cluster = processes.start("qcluster", REVIEWQUEUE_PROCESS="worker", **{tasks.WORKER_NAME: self.name})
+        self.cluster = processes.fork(_run_cluster, title="rq-cluster", **{tasks.WORKER_NAME: self.name})
         self.starts_in_a_row += 1
         self.is_starting = True
         self.seen_alive = time.monotonic()
@@ -141,6 +143,12 @@ class Supervisor:
         except DatabaseError:
             log.warning("The heartbeat row of %s remains, because the database does not answer.", self.name)
         log.info("Worker %s has stopped.", self.name)
+
+
+def _run_cluster() -> None:
+    call_command("qcluster")  # returns when the cluster has started
+    for process in multiprocessing.active_children():
+        process.join()
 
 
 def wait_for_database(stop_asked: processes.StopAsked) -> bool:

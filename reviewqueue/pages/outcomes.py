@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import cast
 
 from django.contrib import messages
-from django.contrib.auth.models import AbstractUser, User
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -19,7 +18,6 @@ from django.views.decorators.http import require_POST, require_safe
 from ledger.errors import NotFound, Refusal
 from ledger.models import Effect
 from ledger.states import EffectStatus
-from reviewqueue import permissions
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.reconciliation_forms import (
     HoldForm,
@@ -32,15 +30,11 @@ from reviewqueue.pages.reconciliation_forms import (
 )
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.queries import dead_letters
+from reviewqueue.queries.to_resolve import count_to_resolve, open_holds, questioned_effects
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.models import Hold, Run
-from runs.states import HoldKind
-
-M = TypeVar("M", Effect, Hold)
 
 PAGE_SIZE = 20
-#: Holds that are resolved at their effect.
-_AT_THE_EFFECT = (HoldKind.UNKNOWN_EFFECT, HoldKind.CONTRADICTION)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +71,7 @@ def outcomes(request: PageRequest) -> HttpResponse:
         "more_effects": len(effects) > PAGE_SIZE,
         "more_holds": len(holds) > PAGE_SIZE,
         "dead": letters,
+        "to_resolve": count_to_resolve(person),
         "empty": _EMPTY if is_empty else None,
     }
     return render_page(request, "outcomes/page.html", context)
@@ -138,27 +133,6 @@ def _reconciler(request: PageRequest) -> User:
     if not (request.user.is_active and request.user.is_staff):
         raise NotFound
     return cast(User, request.user)
-
-
-def questioned_effects(person: AbstractUser) -> QuerySet[Effect]:
-    """Return the person's effects with an unknown or contradicted outcome, the oldest first; an operator has all."""
-    contradicted = Hold.objects.filter(
-        run__public_id=OuterRef("scope"), kind=HoldKind.CONTRADICTION, subject=OuterRef("key"), lifted_at=None
-    )
-    in_question = Q(status=EffectStatus.UNKNOWN) | Q(Exists(contradicted))
-    return _owned(Effect.objects.filter(in_question), person).select_related("owner").order_by("changed_at", "pk")
-
-
-def open_holds(person: AbstractUser) -> QuerySet[Hold]:
-    """Return the person's open holds that are not resolved at an effect, the oldest first; an operator has all."""
-    holds = Hold.objects.filter(lifted_at=None).exclude(kind__in=_AT_THE_EFFECT)
-    return _owned(holds, person).select_related("run__agent", "owner").order_by("opened_at", "pk")
-
-
-def _owned(rows: QuerySet[M], person: AbstractUser) -> QuerySet[M]:
-    if permissions.is_operator(person):
-        return rows
-    return rows.filter(owner__in=list(person.groups.values_list("pk", flat=True)))
 
 
 def _shown_effect(effect: Effect) -> ShownEffect:

@@ -13,6 +13,7 @@ from reviewqueue import resume_gateway
 from reviewqueue.pages.inbox.inbox_list import inbox_context
 from reviewqueue.pages.inbox.list_navigation import address_of_next, list_address, next_request
 from reviewqueue.pages.inbox.list_request import read_list
+from reviewqueue.pages.inbox.saved_filters import saved_filters_context
 from reviewqueue.pages.live_updates import answer_list
 from reviewqueue.pages.receipt.receipt_context import build_receipt_context
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
@@ -30,7 +31,8 @@ def inbox(request: PageRequest) -> HttpResponse:
     asked = read_list(request.GET)
     if request.htmx and request.htmx.target == "list":
         return answer_list(request, asked, now=now)
-    return render_page(request, "inbox/page.html", inbox_context(request.user, asked, now=now))
+    context = inbox_context(request.user, asked, now=now) | saved_filters_context(request.user, asked)
+    return render_page(request, "inbox/page.html", context)
 
 
 @require_safe

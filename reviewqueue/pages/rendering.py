@@ -17,6 +17,7 @@ from ledger import clock
 from ledger.errors import NotFound
 from reviewqueue.queries import inbox
 from reviewqueue.queries.open_requests import shown_number
+from reviewqueue.queries.to_resolve import count_to_resolve
 
 R = TypeVar("R", bound=HttpResponseBase)
 
@@ -46,6 +47,8 @@ def render_page(request: PageRequest, template: str, context: dict[str, Any], *,
     context.setdefault("now", clock.now())
     if not request.htmx and "inbox_count" not in context:
         context["inbox_count"] = inbox_count(request, now=context["now"])
+    if not request.htmx and "to_resolve" not in context:
+        context["to_resolve"] = count_to_resolve(request.user)
     context["frame"] = "fragment.html" if request.htmx else "base.html"
     return render(request, template, context, status=status)
 

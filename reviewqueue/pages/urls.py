@@ -18,9 +18,9 @@ from reviewqueue.pages import (
     queues,
     read_views,
 )
-from reviewqueue.pages.inbox import bulk_decisions
+from reviewqueue.pages.inbox import bulk_decisions, saved_filters
 from reviewqueue.pages.insights import insights_views
-from reviewqueue.pages.interrupt import action_views, decision_views, value_browser
+from reviewqueue.pages.interrupt import action_views, attachments, decision_views, value_browser
 from reviewqueue.pages.runs import run_actions
 
 urlpatterns = [
@@ -30,12 +30,16 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/standing", live_updates.request_state, name="request_state"),
     path("interrupts/<slug:interrupt_id>/claim", action_views.claim, name="claim"),
     path("interrupts/<slug:interrupt_id>/release", action_views.release, name="release"),
+    path("interrupts/<slug:interrupt_id>/attachments", decision_views.attach, name="attach"),
+    path("interrupts/<slug:interrupt_id>/attachments/<str:digest>", attachments.attachment, name="attachment"),
     path("interrupts/<slug:interrupt_id>/call", value_browser.call, name="call"),
     path("interrupts/<slug:interrupt_id>/values/<slug:part>", value_browser.of_request, name="request-value"),
     path("interrupts/<slug:interrupt_id>/comment", action_views.comment, name="comment"),
     path("interrupts/<slug:interrupt_id>/assign", action_views.assign, name="assign"),
     path("interrupts/<slug:interrupt_id>/extend", action_views.extend, name="extend"),
     path("interrupts/<slug:interrupt_id>/skip", action_views.skip, name="skip"),
+    path("interrupts/<slug:interrupt_id>/snooze", action_views.snooze, name="snooze"),
+    path("filters/<slug:verb>", saved_filters.change, name="saved-filters"),
     path("interrupts/<slug:interrupt_id>/typed", decision_views.save_draft, name="save-draft"),
     path("interrupts/<slug:interrupt_id>/typed/discard", decision_views.discard_draft, name="discard-draft"),
     path("interrupts/<slug:interrupt_id>/undo", action_views.undo, name="undo"),

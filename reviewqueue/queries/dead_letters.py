@@ -112,6 +112,11 @@ def list_dead_notifications(person: AbstractUser, *, after: str = "") -> DeadLet
     )
 
 
+def count_dead_letters(person: AbstractUser) -> int:
+    """Return how many signals and webhook messages of the person's agents are dead; each is counted up to a limit."""
+    return _count(_dead_signals(person)) + _count(_dead_messages(person))
+
+
 def get_dead_signal(person: AbstractUser, signal_id: str) -> DeadSignal:
     """Return one signal with its whole body, whatever its status. Raises ``NotFound``."""
     signal = _own_signals(person).select_related("agent", "used_by").filter(public_id=signal_id).first()

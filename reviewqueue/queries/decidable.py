@@ -15,11 +15,22 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.expressions import Expression
 
 from reviewqueue import permissions
+from reviewqueue.snoozes import is_snoozed
 from runs.models import Assignee, Decision, Interrupt, Policy, Queue, Run
 from runs.states import DecisionStatus
 
 #: The columns of a request that the conditions of ``filter_decidable_now`` read.
-COLUMNS = ("id", "run_id", "queue_id", "policy_id", "content_digest", "deadline", "claimed_by_id", "claimed_until")
+COLUMNS = (
+    "id",
+    "run_id",
+    "queue_id",
+    "policy_id",
+    "state_version",
+    "content_digest",
+    "deadline",
+    "claimed_by_id",
+    "claimed_until",
+)
 
 
 def filter_decidable(person: int) -> Q:
@@ -43,9 +54,11 @@ def filter_decidable(person: int) -> Q:
 
 
 def filter_decidable_now(person: int, *, now: datetime) -> Q:
-    """Return the filter for requests that the person can decide now: in time, and not claimed by another person."""
+    """Return the filter for requests that the person can decide now: in time, not claimed by another person, and not
+    snoozed.
+    """
     is_free = filter_unclaimed(now=now) | Q(claimed_by=person)
-    return Q(deadline__gt=now) & is_free & filter_decidable(person)
+    return Q(deadline__gt=now) & is_free & filter_decidable(person) & ~is_snoozed(person, now=now)
 
 
 def filter_unclaimed(*, now: datetime) -> Q:

@@ -33,7 +33,18 @@ from runs.configuration_history import CREATED, KINDS
 from runs.decisions import Answer, answer_schema
 from runs.interrupt_requests import call_digest, content_digest
 from runs.locks import locked_runs
-from runs.models import Checkpoint, ConfigurationRecord, Decision, Event, Interrupt, Permit, Policy, Revision, Run
+from runs.models import (
+    Attachment,
+    Checkpoint,
+    ConfigurationRecord,
+    Decision,
+    Event,
+    Interrupt,
+    Permit,
+    Policy,
+    Revision,
+    Run,
+)
 from runs.states import VALID_DECISIONS, DecisionStatus
 
 FORMAT = "reviewqueue-evidence-1"
@@ -231,6 +242,8 @@ class _RunCopy:
             yield self._interrupt_line(interrupt)
         for decision in _pages(self._decisions().select_related("by", "interrupt")):
             yield self._decision_line(decision)
+        for attachment in _pages(self._attachments().select_related("interrupt")):
+            yield _record(attachment, interrupt=attachment.interrupt.public_id, status=attachment.status)
         for permit in _pages(self._permits()):
             yield _record(permit, call=permit.call)
         for effect in _pages(self._effects()):
@@ -248,6 +261,9 @@ class _RunCopy:
         chosen, found = self.selection.decisions, Decision.objects.filter(interrupt__run=self.run)
         return found if chosen is None else found.filter(pk__in=chosen)
 
+    def _attachments(self) -> QuerySet[Attachment]:
+        return Attachment.objects.filter(interrupt__in=self._interrupts().values("pk")).exclude(added_at=None)
+
     def _permits(self) -> QuerySet[Permit]:
         return Permit.objects.filter(run=self.run, decision__in=self._decisions().values("pk"))
 
@@ -262,10 +278,13 @@ class _RunCopy:
         decisions = Decision.objects.filter(interrupt__run=self.run).exclude(pk__in=self._decisions().values("pk"))
         yield from _names("decision", decisions)
         yield from _names("permit", Permit.objects.filter(run=self.run, decision__in=decisions.values("pk")))
+        files = Attachment.objects.filter(run=self.run, interrupt__in=hidden.values("pk")).exclude(added_at=None)
+        yield from _names("attachment", files)
 
     def _selected_names(self) -> Iterator[str]:
         yield from _names("interrupt", self._interrupts())
         yield from _names("decision", self._decisions())
+        yield from _names("attachment", self._attachments())
         yield from _names("permit", self._permits())
         yield from _names("effect", self._effects())
 

@@ -14,13 +14,14 @@ from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 from django.utils.dateparse import parse_datetime
 
 from ledger.exact_json import null_if_longer
 from reviewqueue import permissions
+from reviewqueue.models import Snooze
 from reviewqueue.permissions import read_scope
 from reviewqueue.queries import inbox_filters
 from reviewqueue.queries.decidable import filter_decidable, filter_decidable_now, filter_unclaimed
@@ -60,11 +61,14 @@ class View(StrEnum):
     OPEN = "open"
     MINE = "mine"
     UNCLAIMED = "unclaimed"
+    SNOOZED = "snoozed"
     DECIDED = "decided"
     EXPIRED = "expired"
 
 
-OPEN_VIEWS = frozenset({View.DECIDE, View.OPEN, View.MINE, View.UNCLAIMED})
+#: Views that begin with a short list of the person's own rows.
+SHORT_VIEWS = frozenset({View.MINE, View.SNOOZED})
+OPEN_VIEWS = frozenset({View.DECIDE, View.OPEN, View.UNCLAIMED}) | SHORT_VIEWS
 CLOSED_STATUSES = {
     View.DECIDED: (InterruptStatus.ANSWERED,),
     View.EXPIRED: (
@@ -144,7 +148,7 @@ def list_keys(
     """Return the primary keys of the first rows of a list, after a place."""
     if view not in OPEN_VIEWS:
         return list_ended_keys(read_scope(person), CLOSED_STATUSES[view], filters=filters, after=after, limit=limit)
-    if view == View.MINE or filters.terms:
+    if view in SHORT_VIEWS or filters.terms:
         rows = filter_open(person, view, filters=filters, now=now, seen=seen)
         rows = rows if after is None else rows.filter(filter_after_open(*after))
         return list(rows.order_by(*get_sort_key(view)).values_list("pk", flat=True)[:limit])
@@ -154,7 +158,7 @@ def list_keys(
 
 
 def _rows_of(view: View, person: AbstractUser, *, now: datetime) -> QuerySet[Interrupt]:
-    """Return the requests that an open view shows of each group, apart from *Mine*, which is a short list."""
+    """Return the requests that an open view shows of each group, apart from the short lists."""
     if view == View.DECIDE:
         return Interrupt.objects.filter(filter_decidable_now(person.pk, now=now))
     return Interrupt.objects.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else Interrupt.objects.all()
@@ -164,7 +168,7 @@ def filter_open(
     person: AbstractUser, view: View, *, filters: InboxFilters, now: datetime, seen: OpenRequests | None = None
 ) -> QuerySet[Interrupt]:
     """Return the open requests of a view that pass, for a short list or a text search. Only the first are searched."""
-    if view == View.MINE:
+    if view in SHORT_VIEWS:
         waits = filter_by_view(permissions.visible_interrupts(person), view, person, now=now)
         return apply_filters(waits, filters, order=get_sort_key(view))
     first = partial(
@@ -254,7 +258,7 @@ def get_list_fingerprint(
     """
     place, wanted = find_position(after), filters.but(text="")
     first: Any
-    if view in OPEN_VIEWS - {View.MINE}:  # keys and rows in one statement, because each open page asks every 2 s
+    if view in OPEN_VIEWS - SHORT_VIEWS:  # keys and rows in one statement, because each open page asks every 2 s
         some, are_decided = _rows_of(view, person, now=now), view == View.DECIDE
         seen = read_open_requests(person)
         first = (
@@ -275,7 +279,7 @@ def get_neighbours(
     """
     open_view = view if view in OPEN_VIEWS else View.OPEN
     place = (interrupt.risk_rank, interrupt.deadline, interrupt.pk)
-    if open_view == View.MINE or filters.terms:
+    if open_view in SHORT_VIEWS or filters.terms:
         waits = filter_open(person, open_view, filters=filters, now=now).exclude(pk=interrupt.pk)
         behind = waits.filter(filter_after_open(*place)).order_by(*ORDER).values_list("pk", flat=True)[:1]
         ahead = waits.filter(filter_before_open(*place)).order_by(*REVERSE).values_list("pk", flat=True)[:1]
@@ -307,7 +311,7 @@ def get_next_to_decide(
     open_view = view if view in OPEN_VIEWS else View.DECIDE
     conditions = filter_decidable_now(person.pk, now=now)
     place = None if after is None else (after.risk_rank, after.deadline, after.pk)
-    if open_view == View.MINE or filters.terms:
+    if open_view in SHORT_VIEWS or filters.terms:
         waits = filter_open(person, open_view, filters=filters, now=now).filter(conditions)
         waits = waits.select_related("agent").order_by(*ORDER)
         if place is None or after is None:
@@ -355,6 +359,8 @@ def filter_by_view(
         return waiting.filter(filter_decidable_now(person.pk, now=now))
     if view == View.MINE:
         return waiting.filter(filter_mine(person, now=now))
+    if view == View.SNOOZED:
+        return waiting.filter(filter_snoozed(person, now=now))
     return waiting.filter(filter_unclaimed(now=now)) if view == View.UNCLAIMED else waiting
 
 
@@ -364,6 +370,12 @@ def filter_mine(person: AbstractUser, *, now: datetime) -> Q:
     held = Interrupt.objects.filter(status=InterruptStatus.WAITING, claimed_by=person.pk, claimed_until__gt=now)
     assigned = Assignee.objects.filter(person=person.pk, released_at=None).values_list("interrupt")
     return Q(pk__in=held.values_list("pk").union(assigned))
+
+
+def filter_snoozed(person: AbstractUser, *, now: datetime) -> Q:
+    """Return the filter for requests that a person has snoozed: a list of ids, as of their claims."""
+    own = Snooze.objects.filter(person=person.pk, until__gt=now, state_version=F("interrupt__state_version"))
+    return Q(pk__in=own.values("interrupt"))
 
 
 def format_position(interrupt: Interrupt, view: View) -> str:

@@ -28,6 +28,7 @@ from reviewqueue.queries.inbox import (
     count_ended,
     filter_mine,
     filter_open,
+    filter_snoozed,
     list_ended_keys,
     read_open_requests,
 )
@@ -153,6 +154,7 @@ def _tally_groups(seen: OpenRequests, person: AbstractUser, *, now: datetime) ->
     claimed = waiting.filter(claimed_by__isnull=False, claimed_until__gt=now).exclude(permissions.lost_claims())
     mine = Counter(waiting.filter(filter_mine(person, now=now)).values_list(*key))
     held = Counter(claimed.values_list(*key))
+    snoozed = Counter(waiting.filter(filter_snoozed(person, now=now)).values_list(*key))
     tallies = []
     for group in seen.groups:
         place = (group.queue_id, group.agent_id, group.reason, group.risk)
@@ -161,6 +163,7 @@ def _tally_groups(seen: OpenRequests, person: AbstractUser, *, now: datetime) ->
             View.OPEN: group.number,
             View.MINE: mine[place],
             View.UNCLAIMED: max(0, group.number - held[place]),
+            View.SNOOZED: snoozed[place],
         }
         named = {"queue": group.queue, "agent": group.agent, "reason": group.reason, "risk": group.risk}
         tallies.append(RequestCount(**named, views=views, more=seen.is_more(group)))
@@ -175,9 +178,12 @@ def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -
         decide=ExpressionWrapper(filter_decidable_now(person.pk, now=now), **as_flag),
         mine=ExpressionWrapper(filter_mine(person, now=now), **as_flag),
         unclaimed=ExpressionWrapper(filter_unclaimed(now=now), **as_flag),
+        snoozed=ExpressionWrapper(filter_snoozed(person, now=now), **as_flag),
     )
     found = _group(
-        first.values_list("queue", "agent", "reason", "risk", "decide", "mine", "unclaimed")[: MAX_COUNTED_OPEN + 1]
+        first.values_list("queue", "agent", "reason", "risk", "decide", "mine", "unclaimed", "snoozed")[
+            : MAX_COUNTED_OPEN + 1
+        ]
     )
     queues = dict(Queue.objects.filter(pk__in={group["queue"] for group in found}).values_list("pk", "slug"))
     agents = dict(Agent.objects.filter(pk__in={group["agent"] for group in found}).values_list("pk", "slug"))
@@ -200,7 +206,7 @@ def _group(first: QuerySet[Interrupt, Any]) -> list[dict[str, Any]]:
     """
     text, params = first.query.sql_with_params()
     names = ("queue", "agent", "reason", "risk")
-    flags = (View.DECIDE, View.MINE, View.UNCLAIMED)
+    flags = (View.DECIDE, View.MINE, View.UNCLAIMED, View.SNOOZED)
     counts = ", ".join(["count(*)", *(f"count(*) FILTER (WHERE {flag})" for flag in flags)])
     groups = ", ".join(f'"{name}"' for name in names)
     with connection.cursor() as cursor:

@@ -28,6 +28,7 @@ TYPES = {
     "interrupt.released": "A reviewer released an interrupt, or lost the permission to decide it.",
     "interrupt.unassigned": "An assignment ended: its person lost the permission to decide the interrupt.",
     "interrupt.commented": "A reviewer commented on an interrupt.",
+    "attachment.added": "A reviewer attached a file to an interrupt.",
     "interrupt.reminded": "The deadline of an open interrupt is near.",
     "timer.fired": "A run's timer fired.",
     "signal.refused": "A signal did not fit the schema of its interrupt. It is a dead letter.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runs.models.agents import Agent, CallLabel, Connection, EffectRule, Halt
+from runs.models.attachments import Attachment
 from runs.models.configuration import ConfigurationHead, ConfigurationRecord
 from runs.models.continuations import Continuation, HandBack, Hold
 from runs.models.facts import Fact, FactCheck, FactKind, FactStatus
@@ -16,6 +17,7 @@ from runs.models.timeline import Event, Feed
 __all__ = [
     "Agent",
     "Assignee",
+    "Attachment",
     "CallLabel",
     "Checkpoint",
     "CheckpointFile",

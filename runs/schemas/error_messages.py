@@ -31,6 +31,7 @@ _TYPES = {
     "array": "a list",
 }
 FORMAT_LABELS = {
+    "attachment": "the digest of an attached file, such as sha256:2c26b46b...",
     "date": "a date such as 2026-11-30",
     "date-time": "a time with its offset, such as 2026-11-30T14:00:00+01:00",
     "time": "a time of day with its offset, such as 14:00:00+01:00",

@@ -10,7 +10,20 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 # Annotations have no effect. `$id` only at the top: deeper it would change the base of every `$ref`.
 ANNOTATIONS = frozenset(
-    {"$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+    {
+        "$schema",
+        "$id",
+        "$comment",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "contentMediaType",
+        "maxBytes",
+    }
 )
 # Keywords with subschemas. "Here" applies them to the same value, "below" to a member of it.
 HERE_ONE = frozenset({"not", "if", "then", "else"})
@@ -32,7 +45,7 @@ SCHEMAS = HERE_ONE | HERE_MANY | HERE_NAMED | BELOW_ONE | BELOW_MANY | BELOW_NAM
 KEYWORDS = ANNOTATIONS | REFERENCES | SCHEMAS | ASSERTIONS
 
 FORMATS = frozenset(
-    {"date", "date-time", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"}
+    {"attachment", "date", "date-time", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"}
 )  # fmt: skip
 
 # Suggestions for common unsupported keywords.

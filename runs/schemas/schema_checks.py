@@ -16,7 +16,7 @@ import jsonschema_rs
 from ledger import exact_json
 from ledger.errors import Problem
 from runs.errors import SchemaUnsupported
-from runs.schemas import keywords
+from runs.schemas import attachments, keywords
 from runs.schemas.cost_limit import Circular, compute_cost
 from runs.schemas.satisfiability import find_contradiction, is_unsatisfiable
 from runs.schemas.translation import translation_of
@@ -106,6 +106,7 @@ def _unknown_keywords(root: Any) -> list[Problem]:
                 problems.append(Problem(join_pointer(pointer, word), _NOT_ENFORCED[word]))
         if isinstance(schema.get("format", "date"), str) and schema.get("format", "date") not in keywords.FORMATS:
             problems.append(Problem(join_pointer(pointer, "format"), _unknown_format(schema["format"])))
+        problems += [Problem(join_pointer(pointer, word), fault) for word, fault in _attachment_faults(schema)]
         for place, pattern in _patterns(pointer, schema):
             patterns += 1
             problems += [Problem(place, fault) for fault in _pattern_faults(pattern)]
@@ -118,6 +119,19 @@ _NOT_ENFORCED = {
     "readOnly": "must not be true: an answer could change the value; use `const`, or leave the member out",
     "writeOnly": "must not be true: everyone who can see the request can read its answer; do not ask for secrets",
 }
+
+
+def _attachment_faults(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the keywords that limit an attached file and cannot be used, with the reason."""
+    is_attachment = schema.get("format") == attachments.FORMAT
+    for word in ("contentMediaType", "maxBytes"):
+        if word in schema and not is_attachment:
+            yield word, 'is only allowed beside `"format": "attachment"`'
+    if is_attachment and schema.get("contentMediaType", attachments.MEDIA_TYPES[0]) not in attachments.MEDIA_TYPES:
+        yield "contentMediaType", f"must be one of {', '.join(attachments.MEDIA_TYPES)}"
+    most = schema.get("maxBytes", 1)
+    if is_attachment and not (type(most) is int and 1 <= most <= attachments.MAX_BYTES):
+        yield "maxBytes", f"must be a whole number of bytes between 1 and {attachments.MAX_BYTES}"
 
 
 def _unknown(word: str) -> str:

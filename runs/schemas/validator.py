@@ -18,7 +18,7 @@ import jsonschema_rs
 from ledger import exact_json
 from ledger.digests import digest
 from ledger.errors import Problem
-from runs.schemas import keywords
+from runs.schemas import attachments, keywords
 from runs.schemas.cost_limit import SchemaCost, compute_cost
 from runs.schemas.error_messages import list_problems
 from runs.schemas.translation import translate
@@ -52,6 +52,7 @@ def _compile(schema: Any) -> jsonschema_rs.Validator:
     return jsonschema_rs.Draft202012Validator(
         schema,
         validate_formats=True,
+        formats={attachments.FORMAT: attachments.is_digest},
         ignore_unknown_formats=False,
         retriever=retriever,
         pattern_options=jsonschema_rs.RegexOptions(size_limit=keywords.MAX_PATTERN_MEMORY),

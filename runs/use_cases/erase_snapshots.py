@@ -13,6 +13,7 @@ from django.db.models import Q
 from ledger import clock, row_digests
 from ledger.row_digests import STATE
 from ledger.transactions import use_case
+from runs.attachments import mark_attachments_for_deletion
 from runs.checkpoint_files import mark_files_for_deletion
 from runs.locks import locked_runs
 from runs.models import Checkpoint, Run, StepResult
@@ -50,6 +51,7 @@ def _erase(*, run_pk: int, ended_before: datetime) -> bool:
         row_digests.collect_written_row(run.public_id, checkpoint, STATE)
     erased = kept.update(state=None, erased_at=now)
     StepResult.objects.filter(run=run).delete()
+    mark_attachments_for_deletion(run)
     mark_files_for_deletion(run)  # a sweep deletes their bytes outside any transaction
     record_event(run, "snapshots.erased", actor=SYSTEM, at=now, checkpoints=erased)
     run.snapshots_erased_at = now

@@ -171,6 +171,12 @@ def input_invalid(worker: Caller) -> Reply:
     return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", ANSWER | {"input": {"certificate_no": 7}})
 
 
+def attachment_refused(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(worker)
+    kind = {"Content_Type": "application/octet-stream"}
+    return a_reviewer_client().call("POST", f"interrupts/{interrupt}/attachments", raw=b"<html>", **kind)
+
+
 def name_disguised(worker: Caller) -> Reply:
     run, lease = a_started_run(worker)
     wanted = {"name": "\N{CYRILLIC SMALL LETTER BYELORUSSIAN-UKRAINIAN I}ssue_order", "arguments": 1}

@@ -220,6 +220,10 @@ PAGES: dict[str, Page] = {
     "interrupts/<slug:interrupt_id>": Page(_wait(), SEES, _rejection, WHO_DECIDE),
     "interrupts/<slug:interrupt_id>/standing": Page(_wait("/standing"), SEES),
     "interrupts/<slug:interrupt_id>/next": Page(_wait("/next"), dict.fromkeys(SIGNED_IN, 302) | {"stranger": 404}),
+    "interrupts/<slug:interrupt_id>/attachments": Page(_wait("/attachments?field=input"), None, _with()),
+    "interrupts/<slug:interrupt_id>/attachments/<str:digest>": Page(
+        _wait(f"/attachments/sha256:{'0' * 64}"), dict.fromkeys(SIGNED_IN, 404)
+    ),
     "interrupts/<slug:interrupt_id>/call": Page(_wait("/call"), SEES),
     "interrupts/<slug:interrupt_id>/values/<slug:part>": Page(_wait("/values/evidence"), SEES),
     "interrupts/<slug:interrupt_id>/claim": Page(_wait("/claim"), None, _with(), WHO_DECIDE),
@@ -230,6 +234,13 @@ PAGES: dict[str, Page] = {
         _wait("/extend"), None, _with(by="3600"), frozenset({"lead", "operator"})
     ),
     "interrupts/<slug:interrupt_id>/skip": Page(_wait("/skip"), None, _with(reason="Not my field"), WHO_SEE),
+    "interrupts/<slug:interrupt_id>/snooze": Page(_wait("/snooze"), None, _with(**{"for": "900"}), WHO_DECIDE),
+    "filters/<slug:verb>": Page(
+        lambda _: "/filters/save",
+        None,
+        _with(name="Urgent", queue="engineering", list="risk=high"),
+        frozenset({"lead"}),
+    ),
     "interrupts/<slug:interrupt_id>/typed": Page(_wait("/typed"), None, _rejection, WHO_DECIDE, asks_by_itself=True),
     "interrupts/<slug:interrupt_id>/typed/discard": Page(_wait("/typed/discard"), None, _with()),
     "together": Page(lambda _: "/together", ALL_READ, _approved_together, WHO_DECIDE),

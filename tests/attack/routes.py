@@ -203,6 +203,23 @@ def _amend(world: World) -> Good:
     return Good(f"interrupts/{world.wait()}", body)
 
 
+PDF = b"%PDF-1.7\n%%EOF\n"
+FILE_SCHEMA = {"type": "object", "properties": {"certificate": {"type": "string", "format": "attachment"}}}
+
+
+def _attach(world: World) -> Good:
+    interrupt, _ = a_waiting_interrupt(world.worker, the_wait(input_schema=FILE_SCHEMA))
+    return Good(f"interrupts/{interrupt}/attachments?name=LT.pdf", raw=PDF, headers=dict(BYTES))
+
+
+def _read_attachment(world: World) -> Good:
+    sent = _attach(world)
+    attached = world.reviewer.call("POST", sent.path, raw=sent.raw, **sent.headers)
+    answer = ANSWER | {"input": {"certificate": attached["digest"]}}
+    world.reviewer.post(f"{sent.path.partition('/attachments')[0]}/decisions", answer)
+    return Good(attached["url"].removeprefix("/api/v1/"))
+
+
 def _evidence_of_decision(world: World) -> Good:
     decided = world.reviewer.post(f"interrupts/{world.wait()}/decisions", ANSWER)
     return Good(f"decisions/{decided['decision']}/evidence")
@@ -281,7 +298,7 @@ POLICY: dict[str, Any] = {
 def _redeliver(world: World) -> Good:
     world.worker.post("webhooks", _webhook())
     world.run()
-    outbox.publish_events(seconds=5)
+    outbox.publish_events(seconds=60)
     return Good(f"deliveries/{world.worker.get('deliveries')['deliveries'][0]['id']}/redeliver", {})
 
 
@@ -463,6 +480,12 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "decisions/<id:decision_id>/evidence"): _of_people(_evidence_of_decision),
     ("GET", "evidence"): _of_people(
         lambda _: Good("evidence?since=2026-01-01T00:00:00Z&until=2026-01-31T00:00:00Z"), reviewer=403, stranger=403
+    ),
+    ("POST", "interrupts/<id:interrupt_id>/attachments"): Route(
+        _attach, agent=403, other_agent=403, stranger=404, reviewer=201
+    ),
+    ("GET", "interrupts/<id:interrupt_id>/attachments/<file_digest:digest>"): Route(
+        _read_attachment, agent=200, other_agent=404, stranger=404, reviewer=200
     ),
     ("GET", "audit-log"): _of_people(lambda _: Good("audit-log"), stranger=200),
     ("GET", "insights"): _read_many("insights"),

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from tests.attack.counts import rows_of_everything
-from tests.attack.page_routes import KINDS, PAGES, SIGNED_IN, a_page_world, admin_addresses, pages_of_the_map
+from tests.attack.page_routes import KINDS, PAGES, SIGNED_IN, admin_addresses, pages_of_the_map
 
 pytestmark = pytest.mark.django_db
 
@@ -23,8 +23,8 @@ def to_sign_in(response) -> bool:
 
 
 @every_page
-def test_who_reads_what_and_reading_changes_nothing(route):
-    page, world = PAGES[route], a_page_world()
+def test_who_reads_what_and_reading_changes_nothing(route, world):
+    page = PAGES[route]
     before = rows_of_everything()
     for kind in KINDS:
         client = world.browser_of(kind)
@@ -40,8 +40,8 @@ def test_who_reads_what_and_reading_changes_nothing(route):
 
 
 @pytest.mark.parametrize("route", WRITING)
-def test_who_changes_something(route):
-    page, world = PAGES[route], a_page_world()
+def test_who_changes_something(route, world):
+    page = PAGES[route]
     assert page.fields is not None
     for kind in [kind for kind in KINDS if kind not in page.changes]:
         form, before = page.fields(world, kind), rows_of_everything()
@@ -54,8 +54,8 @@ def test_who_changes_something(route):
 @pytest.mark.parametrize(
     ("route", "kind"), [(route, kind) for route in WRITING for kind in sorted(PAGES[route].changes)]
 )
-def test_who_may_change_something_does(route, kind):
-    page, world = PAGES[route], a_page_world()
+def test_who_may_change_something_does(route, kind, world):
+    page = PAGES[route]
     assert page.fields is not None
     form, before = page.fields(world, kind), rows_of_everything()
     got = world.browser_of(kind).post(page.address(world), form)
@@ -81,8 +81,8 @@ def _is_run(row: tuple) -> bool:
 
 
 @every_page
-def test_no_other_method_does_anything(route):
-    page, world = PAGES[route], a_page_world()
+def test_no_other_method_does_anything(route, world):
+    page = PAGES[route]
     client = world.browser_of("operator")
     before = rows_of_everything()
     for method in ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"):
@@ -94,8 +94,8 @@ def test_no_other_method_does_anything(route):
 
 
 @pytest.mark.parametrize("route", WRITING)
-def test_nothing_is_changed_by_a_form_of_another_site(route):
-    page, world = PAGES[route], a_page_world()
+def test_nothing_is_changed_by_a_form_of_another_site(route, world):
+    page = PAGES[route]
     assert page.fields is not None
     form = page.fields(world, "reviewer")
     before = rows_of_everything()
@@ -107,8 +107,7 @@ def test_nothing_is_changed_by_a_form_of_another_site(route):
 
 
 @pytest.mark.slow
-def test_the_admin_site_is_for_staff_and_adds_changes_and_deletes_nothing():
-    world = a_page_world()
+def test_the_admin_site_is_for_staff_and_adds_changes_and_deletes_nothing(world):
     before = rows_of_everything()
     clients = {kind: world.browser_of(kind) for kind in KINDS}
     for address in sorted(set(admin_addresses())):

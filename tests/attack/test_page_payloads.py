@@ -10,7 +10,7 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
-from tests.attack.page_routes import PAGES, PageWorld, a_page_world
+from tests.attack.page_routes import PAGES, PageWorld
 from tests.pages import desk
 from tests.pages.hostile import HIDDEN, MARKUP
 
@@ -78,13 +78,13 @@ def sent(client: Client, address: str, fields: dict[str, str], name: str, value:
     return response.status_code
 
 
-def a_world_with_a_question() -> tuple[PageWorld, list[str]]:
-    world = a_page_world()
+def with_a_question(world: PageWorld) -> list[str]:
+    """Return the addresses of the forms of the world with two more requests."""
     question = desk.a_question()
     edited = desk.an_order()
     waits = [f"/interrupts/{it.public_id}" for it in (world.wait, question, edited)]
     together = f"/together?interrupt={world.wait.public_id}"
-    return world, [*waits, together, "/", "/agents", f"/runs/{world.wait.run.public_id}", "/account/password/"]
+    return [*waits, together, "/", "/agents", f"/runs/{world.wait.run.public_id}", "/account/password/"]
 
 
 def some(turn: int) -> list[str]:
@@ -94,8 +94,8 @@ def some(turn: int) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["reviewer", "owner"])
-def test_no_value_in_any_field_of_a_form_is_a_server_error(kind):
-    world, addresses = a_world_with_a_question()
+def test_no_value_in_any_field_of_a_form_is_a_server_error(kind, world):
+    addresses = with_a_question(world)
     client, turn = world.browser_of(kind), 0
     for address in addresses:
         for action, fields in forms_of(client, address):
@@ -128,8 +128,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("route", READING)
-def test_no_query_of_a_page_is_a_server_error(route):
-    world = a_page_world()
+def test_no_query_of_a_page_is_a_server_error(route, world):
     client, address = world.browser_of("operator"), PAGES[route].address(world)
     for turn, name in enumerate(NAMES):
         for what in some(turn):
@@ -140,8 +139,8 @@ def test_no_query_of_a_page_is_a_server_error(route):
         assert client.get(f"{address}?{every}").status_code < 500, what
 
 
-def test_malformed_forms_get_a_readable_answer():
-    world, addresses = a_world_with_a_question()
+def test_malformed_forms_get_a_readable_answer(world):
+    addresses = with_a_question(world)
     client = world.browser_of("reviewer")
     for address in addresses:
         for kind, body in (

@@ -89,7 +89,7 @@ def held(desk: RunningServer) -> Held:
     statement = """SELECT count(*) FROM pg_stat_activity
                    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"""
     [[connections]] = own_processes.query(desk.environment["DATABASE_URL"], statement)
-    family = [one for one in psutil.Process().children(recursive=True) if "granian" in " ".join(one.cmdline())]
+    family = [one for one in psutil.Process().children(recursive=True) if one.name() == "rq-granian"]
     memory = sum(one.memory_info().rss for one in family) // 2**20
     return Held(connections=connections, memory=memory, threads=sum(one.num_threads() for one in family))
 

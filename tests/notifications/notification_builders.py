@@ -15,15 +15,15 @@ from reviewqueue.webhooks import outbox
 
 def derive() -> int:
     """Publish new events and create their notifications and messages, as the tasks do."""
-    outbox.publish_events(seconds=10)
-    derived = derivation.derive_notifications(seconds=10)
+    outbox.publish_events(seconds=60)
+    derived = derivation.derive_notifications(seconds=60)
     derivation.read_halts_and_dead_letters()
     messages.compose_messages()
     return derived
 
 
 def send(channel: str = "mail") -> int:
-    return senders.send_due_messages(channel, seconds=20)
+    return senders.send_due_messages(channel, seconds=60)
 
 
 def derive_and_send() -> list[Any]:

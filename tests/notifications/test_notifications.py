@@ -488,7 +488,7 @@ def test_an_event_with_many_recipients_takes_several_transactions(ana, monkeypat
     waits = [builders.a_wait(f"order-{place}") for place in range(3)]
     run = builders.a_running_run()
     builders.suspend_run(run, *waits)
-    outbox.publish_events(seconds=10)
+    outbox.publish_events(seconds=60)
     monkeypatch.setattr(derivation, "MAX_ROWS", 3)
     [agent_id] = Feed.objects.values_list("pk", flat=True)
     assert derivation.derive_batch(agent_id=agent_id) == 4, "it ends after the notice that reaches the limit"
@@ -502,7 +502,7 @@ def test_a_batch_after_its_time_ends_after_one_event(ana):
     prefer(ana, by_mail=False)
     for _ in range(2):
         builders.a_waiting_interrupt()
-    outbox.publish_events(seconds=10)
+    outbox.publish_events(seconds=60)
     [agent_id] = Feed.objects.values_list("pk", flat=True)
     first, second = Event.objects.filter(type="run.suspended").order_by("announced_seq")
     derivation.derive_batch(agent_id=agent_id, until=0)
@@ -512,7 +512,7 @@ def test_a_batch_after_its_time_ends_after_one_event(ana):
 def test_the_time_of_a_derivation_is_checked_per_agent(ana, monkeypatch):
     for slug in ("one", "two", "three"):
         builders.a_waiting_interrupt(started=builders.a_running_run(builders.an_agent(slug)))
-    outbox.publish_events(seconds=10)
+    outbox.publish_events(seconds=60)
     now, derived = [0.0], []
 
     def slow(*, agent_id, **_):
@@ -528,8 +528,8 @@ def test_the_time_of_a_derivation_is_checked_per_agent(ana, monkeypatch):
 
 def test_a_derivation_that_is_killed_delays_no_message_that_is_due(ana, monkeypatch):
     builders.a_waiting_interrupt()
-    outbox.publish_events(seconds=10)
-    derivation.derive_notifications(seconds=10)
+    outbox.publish_events(seconds=60)
+    derivation.derive_notifications(seconds=60)
 
     def killed(*, seconds):
         raise SystemExit

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from ledger.models import Effect
 from ledger.states import EffectStatus
+from reviewqueue.queries.to_resolve import questioned_effects
 from runs.models import Fact, Hold, Run
 from runs.states import HoldKind
 from tests import builders
@@ -130,3 +133,29 @@ def test_a_hold_of_others_is_not_found():
     for person in (staff("zoe@example.org"), builders.a_person("rev@example.org", "engineering-reviewers")):
         assert signed_in(person).post(f"/outcomes/holds/{hold.run.public_id}", form).status_code == 404
     assert Hold.objects.filter(lifted_at=None).count() == 1
+
+
+def test_owners_see_first_how_much_they_must_resolve_and_others_see_nothing_of_it():
+    a_run_held_for_a_fact()
+    an_unknown_effect()
+    page = signed_in(olga()).get("/").content.decode()
+    assert "To resolve as an owner:" in page
+    assert re.search(r"1 unknown\s+outcome<", page)
+    assert 'Reconciliation <span class="faint num">1</span>' in page
+    there = signed_in(olga()).get("/outcomes").content.decode()
+    assert 'Unknown outcomes <span class="num faint">1</span>' in there
+    page = signed_in(staff("ops@example.org", "operators")).get("/").content.decode()
+    assert re.search(r"1 hold\s*<", page)
+    assert 'Reconciliation <span class="faint num">2</span>' in page
+    for other in (staff("zoe@example.org", "other-owners"), builders.a_reviewer()):
+        page = signed_in(other).get("/").content.decode()
+        assert "To resolve as an owner" not in page
+        assert 'Reconciliation <span class="faint num">' not in page
+
+
+def test_an_owner_sees_contradicted_outcomes_without_every_effect_being_read():
+    effect = an_unknown_effect()
+    Effect.objects.filter(pk=effect.pk).update(status=EffectStatus.APPLIED)
+    Hold.objects.update(kind=HoldKind.CONTRADICTION)
+    assert [it.pk for it in questioned_effects(olga())] == [effect.pk]
+    assert list(questioned_effects(staff("zoe@example.org", "other-owners"))) == []

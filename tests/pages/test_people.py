@@ -38,7 +38,7 @@ def operator(client) -> User:
 
 def sent_link() -> str:
     messages.compose_messages()
-    senders.send_due_messages("mail", seconds=20)
+    senders.send_due_messages("mail", seconds=60)
     found = re.search(r"https?://[^/]+(/account/password/reset/key/\S+)", mail.outbox[-1].body)
     assert found is not None
     return found[1]

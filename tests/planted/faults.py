@@ -444,7 +444,7 @@ def an_effect_is_not_compared_with_its_event() -> None:
 
 @fault(seen_by=test_tampering.test_a_changed_request_is_not_decided, costs=(12, 24))
 def a_request_is_not_compared_with_what_was_recorded() -> None:
-    resume_gateway.find_changed_request = lambda *_: ""
+    resume_gateway.find_changed_request = lambda *_, **__: ""
 
 
 @fault(seen_by=test_tampering.test_a_policy_changed_in_place_opens_and_decides_nothing, costs=(24,))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -291,18 +291,16 @@ def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
 
 def read_the_clock_before_the_lock() -> None:
     """What the product must not do: read the clock, and then wait for the lock."""
-    lock, moments = resume_gateway.lock_run_and_interrupt, []
+    lock, read, moments = resume_gateway.lock_run_and_interrupt, resume_gateway.read_decision_basis, []
 
     def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
         moments.append(clock.now())
         return lock(interrupt_pk)
 
-    class EarlyClock:
-        @staticmethod
-        def now() -> datetime:
-            return moments[-1]
+    def with_early_clock(*of: Any) -> resume_gateway.DecisionBasis:
+        return replace(read(*of), now=moments[-1])
 
-    resume_gateway.lock_run_and_interrupt, resume_gateway.clock = late_lock, EarlyClock
+    resume_gateway.lock_run_and_interrupt, resume_gateway.read_decision_basis = late_lock, with_early_clock
 
 
 @pytest.mark.proves(7)

@@ -49,5 +49,5 @@ def test_numbering_is_inside_the_transaction_that_makes_the_messages():
     with pytest.raises(SystemExit):
         use_case(die_at_the_end)()
     assert not Delivery.objects.exists()
-    assert outbox.publish_events(seconds=5) == 1
+    assert outbox.publish_events(seconds=60) == 1
     assert Delivery.objects.count() == 1

@@ -38,19 +38,20 @@ def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("moment", OFFSETS)
-def test_an_answer_counts_before_the_deadline_and_from_it_on_it_does_not(moment: str, end: str, monkeypatch):
+def test_an_answer_counts_before_the_deadline_and_from_it_on_it_does_not(moment: str, end: str):
     """CASES C055, C056, C058: whatever the policy does at the end."""
     on_expiry, run_stands = ENDS[end]
     ana, interrupt = builders.a_reviewer(), builders.a_waiting_interrupt(builders.a_wait(wish={"on_expiry": on_expiry}))
     # All code reads one clock, which is frozen here to test each microsecond.
-    monkeypatch.setattr(clock, "now", lambda: interrupt.deadline + timedelta(microseconds=OFFSETS[moment]))
+    at_moment = builders.at_time(lambda: interrupt.deadline + timedelta(microseconds=OFFSETS[moment]))
 
     if OFFSETS[moment] < 0:
-        assert builders.decide(interrupt, ana).decision.status == "accepted"
+        with at_moment:
+            assert builders.decide(interrupt, ana).decision.status == "accepted"
         figures.count("answers up to 1 ms before the deadline", "counted")
         return
 
-    with pytest.raises(Expired):
+    with at_moment, pytest.raises(Expired):
         builders.decide(interrupt, ana)
     interrupt.refresh_from_db()
     assert (interrupt.status, Run.objects.get().status) == ("expired", run_stands)

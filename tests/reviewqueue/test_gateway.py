@@ -52,19 +52,18 @@ def test_a_late_answer_is_refused_though_no_sweep_ran(ana):
 
 
 @pytest.mark.proves(7)
-def test_an_answer_exactly_at_the_deadline_is_late(ana, monkeypatch):
+def test_an_answer_exactly_at_the_deadline_is_late(ana):
     interrupt = builders.a_waiting_interrupt()
-    monkeypatch.setattr("ledger.clock.now", lambda: interrupt.deadline)
-    with pytest.raises(Expired):
+    with builders.at_time(lambda: interrupt.deadline), pytest.raises(Expired):
         builders.decide(interrupt, ana)
     assert not Permit.objects.exists()
 
 
 @pytest.mark.proves(7)
-def test_an_answer_just_before_the_deadline_is_in_time(ana, monkeypatch):
+def test_an_answer_just_before_the_deadline_is_in_time(ana):
     interrupt = builders.a_waiting_interrupt()
-    monkeypatch.setattr("ledger.clock.now", lambda: interrupt.deadline - timedelta(microseconds=1))
-    assert builders.decide(interrupt, ana).decision.status == "accepted"
+    with builders.at_time(lambda: interrupt.deadline - timedelta(microseconds=1)):
+        assert builders.decide(interrupt, ana).decision.status == "accepted"
 
 
 @pytest.mark.proves(7)

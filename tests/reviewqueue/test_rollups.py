@@ -251,6 +251,13 @@ def test_a_run_in_very_many_queues_is_counted():
     assert limits == [None]  # SQLite would store any length
 
 
+@pytest.fixture
+def one_instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the clock, so that no midnight comes between an event and the check of its day."""
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
+
+
 def long_ago() -> datetime:
     return clock.now() - timedelta(days=2 * max(PERIODS) + 10)
 
@@ -263,7 +270,7 @@ def totals() -> dict[tuple[str, str], int]:
     return {(total.measure, total.part): total.number for total in RollupTotal.objects.exclude(number=0)}
 
 
-def test_an_event_marks_no_day_before_the_shown_ones(monkeypatch: pytest.MonkeyPatch):
+def test_an_event_marks_no_day_before_the_shown_ones(monkeypatch: pytest.MonkeyPatch, one_instant: None):
     assert timedelta(days=2 * max(PERIODS)) < counting.SHOWN
     ana, at = builders.a_reviewer(), long_ago()
     with monkeypatch.context() as past:
@@ -280,7 +287,7 @@ def test_an_event_marks_no_day_before_the_shown_ones(monkeypatch: pytest.MonkeyP
     assert totals() == {(cells.CLOSED, "answered 0 0"): 1, (cells.DECISIONS, "accepted "): 1}
 
 
-def test_totals_stay_right_if_an_old_decision_is_revoked(monkeypatch: pytest.MonkeyPatch):
+def test_totals_stay_right_if_an_old_decision_is_revoked(monkeypatch: pytest.MonkeyPatch, one_instant: None):
     ana, at = builders.a_reviewer(), long_ago()
     with monkeypatch.context() as past:
         past.setattr(clock, "now", lambda: at)

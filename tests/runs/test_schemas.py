@@ -18,7 +18,7 @@ from ledger.errors import Problem
 from runs.errors import SchemaUnsupported
 from runs.schemas import check_schema, keywords, validate, validator
 
-A_SECOND = 1.0
+A_SECOND = 1.0  # of CPU: other programs may use the machine too
 
 
 def faults(schema: Any) -> list[tuple[str, str]]:
@@ -151,10 +151,10 @@ def doubling(levels: int, keyword: str, inner: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
 def test_doubling_references_are_refused_at_once(keyword: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     for inner in ({"type": "string"}, False):
         assert faults(doubling(40, keyword, inner))[0][1].startswith("has too many nested branches")
-    assert time.monotonic() - began < A_SECOND
+    assert time.thread_time() - began < A_SECOND
 
 
 def test_recursion_that_doubles_at_each_level_of_the_answer_is_refused() -> None:
@@ -301,6 +301,7 @@ def test_an_answer_that_needs_true_takes_nothing_that_looks_like_it() -> None:
 
 
 FORMATS: dict[str, tuple[list[str], list[str]]] = {
+    "attachment": ([f"sha256:{'0' * 64}"], ["sha256:0", f"sha256:{'0' * 65}", f"sha256:{'A' * 64}", "att_1"]),
     "date": (["2024-02-29"], ["2024-02-30", "nope", "29.02.2024", "2024-02-29T00:00:00Z"]),
     "date-time": (["2024-02-29T12:00:00Z", "2024-02-29T12:00:00.5+01:00"], ["2024-02-29T12:00:00", "2024-02-30T12:00:00Z"]),
     "time": (["12:00:00Z", "12:00:00+01:00"], ["12:00:00", "25:00:00Z"]),
@@ -352,10 +353,10 @@ def test_a_known_format_is_enforced(name: str) -> None:
 )  # fmt: skip
 def test_a_hostile_answer_is_refused_in_bounded_time(schema: Any, value: Any) -> None:
     check_schema(schema)
-    began = time.monotonic()
+    began = time.thread_time()
     problems = validate(schema, value)
     assert 1 <= len(problems) <= keywords.MAX_PROBLEMS
-    assert time.monotonic() - began < 3 * A_SECOND  # two cores shared by the whole suite; alone it is below one
+    assert time.thread_time() - began < 3 * A_SECOND
 
 
 def test_an_ordinary_large_answer_is_accepted() -> None:

@@ -69,7 +69,7 @@ def update(prepared: Any, *, changed: str = "", **values: Any) -> None:
 def as_reference() -> ExitStack:
     """Replace every prepared write by the ORM's own."""
     replaced = ExitStack()
-    for module in ("timeline", "permits", "continuations", "use_cases.create_interrupts"):
+    for module in ("timeline", "permits", "continuations", "decisions", "use_cases.create_interrupts"):
         replaced.enter_context(patch(f"runs.{module}.insert_later", save))
     for module in ("interrupts", "continuations", "run_status", "decisions"):
         replaced.enter_context(patch(f"runs.{module}.update_later", update))
@@ -90,7 +90,7 @@ def with_fixed_ids_and_times() -> ExitStack:
     modules = ("use_cases.start_run", "use_cases.create_interrupts", "decisions", "permits", "continuations")
     for module in (*(f"runs.{name}" for name in modules), "ledger.effects"):
         fixed.enter_context(patch(f"{module}.new_id", lambda prefix: f"{prefix}_{next(numbers)}"))
-    fixed.enter_context(patch("ledger.clock.now", now))
+    fixed.enter_context(builders.at_time(now))
     fixed.enter_context(patch("runs.kill_switch.read_halt_and_clock", lambda _: (False, now())))
     fixed.enter_context(patch("runs.use_cases.claim_continuation.read_halt_and_clock", lambda _: (False, now())))
     return fixed

@@ -61,7 +61,7 @@ class Receiving(BaseHTTPRequestHandler):
         self.answer(302, Location="/other")
 
     def answer_silent(self) -> None:
-        self.server.stopped.wait(20)
+        self.server.stopped.wait(self.server.seconds_of_silence)
 
     def answer_reset(self) -> None:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -100,6 +100,7 @@ class Receiver(ThreadingHTTPServer):
         self.got: list[Got] = []
         self.answers: list[int | str] = [200]
         self.stopped = threading.Event()
+        self.seconds_of_silence = 20.0
         self.url = f"http://127.0.0.1:{self.server_address[1]}/hooks"
 
     def will(self, *answers: int | str) -> None:

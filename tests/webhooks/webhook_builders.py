@@ -20,10 +20,10 @@ def an_endpoint(url: str, *events: str, agent=None, **asked) -> RegisteredEndpoi
 
 
 def publish() -> int:
-    return outbox.publish_events(seconds=10)
+    return outbox.publish_events(seconds=60)
 
 
-def send(seconds: float = 5) -> int:
+def send(seconds: float = 60) -> int:
     return sender.deliver_due_messages(seconds=seconds)
 
 

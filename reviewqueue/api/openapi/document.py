@@ -52,6 +52,7 @@ _PATH_PARAMETERS: dict[str, tuple[Schema, str]] = {
     "run_id": (_OPAQUE, "Id of the run."),
     "interrupt_id": (_OPAQUE, "Id of the interrupt."),
     "decision_id": (_OPAQUE, "Id of the decision."),
+    "digest": ({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}, "Digest of the file."),
     "continuation_id": (_OPAQUE, "Id of the continuation."),
     "endpoint_id": (_OPAQUE, "Id of the endpoint."),
     "delivery_id": (_OPAQUE, "Id of the delivery."),

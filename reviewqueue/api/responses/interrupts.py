@@ -42,6 +42,7 @@ from reviewqueue.api.responses.runs import (
     RunStatusResponse,
 )
 from reviewqueue.resume_gateway import Receipt, closed_refusal
+from runs.attachments import attachments_of
 from runs.decisions import Tally, decided_by_label, second_vote_refusal, tally_votes
 from runs.interrupts import remaining_escalation_levels
 from runs.models import Continuation, Decision, Fact, Interrupt, Permit, Run, Signal
@@ -203,6 +204,20 @@ def answer_of(decision: Decision) -> GivenAnswer:
     return GivenAnswer(decision=decision, approved=effective_answer(decision))
 
 
+class AttachmentResponse(ResponseSerializer):
+    """A file that a reviewer attached (``Attachment``)."""
+
+    digest = member(TEXT, "Digest of the bytes, `sha256:...`: the answer names the file by it.")
+    name = member(TEXT, "Name of the file, without characters that could disguise it.")
+    media_type = member(TEXT, "Type of the content.")
+    size = member(INTEGER, "Size in bytes.")
+    url = member(
+        TEXT,
+        "Path of the verified bytes.",
+        lambda file: f"/api/v1/interrupts/{file.interrupt.public_id}/attachments/{file.digest}",
+    )
+
+
 class AnswerResponse(ResponseSerializer):
     """An answer by a person, a signal or the deadline (``GivenAnswer``)."""
 
@@ -233,6 +248,12 @@ class AnswerResponse(ResponseSerializer):
         nullable(PERMIT_ID),
         "Id of the permit that an approval left; null without one.",
         lambda given: permit_of(given.decision),
+    )
+    attachments = member(
+        list_of(AttachmentResponse),
+        "The files that `input` names by their digests; left out if it names none.",
+        lambda given: attachments_of(given.decision) or ABSENT,
+        optional=True,
     )
     signal = member(
         SignalMarkResponse,

@@ -462,7 +462,7 @@ class TimelineResponse(ResponseSerializer):
 
 
 #: What an event may hold of an answer. An agent gets answers with a claim only.
-_OF_AN_ANSWER = frozenset({"verdict", "digest", "outcome"})
+_OF_AN_ANSWER = frozenset({"verdict", "digest", "outcome", "attachment", "size", "media_type"})
 
 
 @dataclass(frozen=True, kw_only=True)

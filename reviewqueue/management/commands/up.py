@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import importlib
+import signal
 from typing import Any
 
 from django.conf import settings
@@ -32,7 +33,11 @@ class Command(BaseCommand):
                 f"The database cannot be used ({settings.DATABASES['default']['NAME']}): {fault}"
             ) from None
         stop_asked = processes.StopAsked()
-        children = {name: processes.start(name) for name in ("web", "worker")}
+        importlib.import_module("reviewqueue.urls")  # before the fork, so that all processes share it
+        children = {
+            "web": processes.fork(lambda: call_command("web"), title="rq-web"),
+            "worker": processes.fork(lambda: call_command("worker"), title="rq-worker"),
+        }
         try:
             while not stop_asked.wait(0.5):
                 for name, child in children.items():
@@ -43,10 +48,10 @@ class Command(BaseCommand):
         finally:
             self._stop(children)
 
-    def _stop(self, children: dict[str, subprocess.Popen[bytes]]) -> None:
+    def _stop(self, children: dict[str, processes.ForkedChild]) -> None:
         self.stdout.write("Stopping ...")
         for child in children.values():
             if child.poll() is None:
-                child.terminate()  # all at once, then wait for each
+                child.send_signal(signal.SIGTERM)  # all at once, then wait for each
         for child in children.values():
             processes.stop(child, grace=GRACE)

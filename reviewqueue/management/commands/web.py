@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import importlib
 import resource
 import subprocess
 import sys
@@ -13,10 +13,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, connections
+from granian.cli import entrypoint
 
 from reviewqueue.management.ports import refuse_busy_port
-from reviewqueue.operations import processes, rollback_detection
+from reviewqueue.operations import environment, processes, rollback_detection
 from reviewqueue.operations.file_permissions import restrict_old_files
 from reviewqueue.operations.health import SHUTDOWN_MARKER
 from reviewqueue.operations.installation import PROGRAM
@@ -37,10 +38,9 @@ class Command(BaseCommand):
         self._refuse_rolled_back_database()
         self.stdout.write(f"Serving {settings.BASE_URL} (listening on {settings.HOST}:{settings.PORT})")
         self.stdout.flush()
-        os.environ["REVIEWQUEUE_PROCESS"] = "web"
         _allow_many_connections()
-        command = [
-            *("-m", "granian", "--interface", "asgi", "--no-ws", "--http", "1"),
+        arguments = [
+            *("--interface", "asgi", "--no-ws", "--http", "1"),
             *("--loop", "asyncio", "--task-impl", "asyncio"),  # time limits need tasks that can be cancelled
             *("--host", settings.HOST, "--port", str(settings.PORT)),
             *("--workers", str(settings.WEB_PROCESSES), "--backpressure", str(MAX_CONNECTIONS)),
@@ -50,7 +50,11 @@ class Command(BaseCommand):
             *("--log-level", "error", "reviewqueue.asgi:application"),
         ]
         connection.close()
-        sys.exit(_serve_until_stopped(command))
+        for alias in connections:
+            environment.set_process(connections[alias].settings_dict, "web", pool_size=settings.WEB_THREADS)
+        for name in ("reviewqueue.wsgi", "reviewqueue.urls"):  # before the fork, so that the processes share them
+            importlib.import_module(name)
+        sys.exit(_serve_until_stopped(arguments))
 
     def _refuse_rolled_back_database(self) -> None:
         """Serve no runs of the past. `/readyz` reports a database that is down or has no tables."""
@@ -62,7 +66,7 @@ class Command(BaseCommand):
             raise CommandError(f"web did not start. {rollback.message}")
 
 
-def _serve_until_stopped(command: list[str]) -> int:
+def _serve_until_stopped(arguments: list[str]) -> int:
     """Run granian. After SIGTERM `/readyz` is not ready for `SHUTDOWN_DELAY` seconds; then granian stops.
 
     Returns its exit status; 0 after a stop.
@@ -70,7 +74,7 @@ def _serve_until_stopped(command: list[str]) -> int:
     stop_asked = processes.StopAsked()
     with tempfile.TemporaryDirectory(prefix="reviewqueue-web-") as folder:
         marker = Path(folder) / "stopping"
-        server = processes.start_python(*command, **{SHUTDOWN_MARKER: str(marker)})
+        server = processes.fork(lambda: _run_granian(arguments), title="rq-granian", **{SHUTDOWN_MARKER: str(marker)})
         while server.poll() is None and not stop_asked.wait(0.5):
             pass
         if server.poll() is None:
@@ -78,6 +82,12 @@ def _serve_until_stopped(command: list[str]) -> int:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 server.wait(settings.SHUTDOWN_DELAY)
         return 0 if processes.stop(server, grace=GRACE) and stop_asked else server.returncode or 1
+
+
+def _run_granian(arguments: list[str]) -> None:
+    """Run granian's command line in this process. Its workers are forked, and share the imported application."""
+    sys.argv = ["granian", *arguments]
+    entrypoint()
 
 
 def _allow_many_connections() -> None:

@@ -17,7 +17,7 @@ from ledger.models import Effect, EffectReport
 from ledger.row_digests import CoveredRow
 from reviewqueue.operations.doctor.findings import Finding
 from runs.configuration_history import find_broken_configuration_chain, find_changed_configuration
-from runs.models import Checkpoint, Decision, Interrupt, Permit, Run, Schema
+from runs.models import Attachment, Checkpoint, Decision, Interrupt, Permit, Run, Schema
 from runs.verification import is_content_as_recorded, is_decision_as_recorded, is_permit_as_decided, list_changed_parts
 
 #: Tables that triggers guard, by the migrations of ledger and runs.
@@ -25,6 +25,7 @@ GUARDED = (
     "ledger_effect",
     "ledger_effectreport",
     "ledger_order",
+    "runs_attachment",
     "runs_checkpoint",
     "runs_configurationrecord",
     "runs_decision",
@@ -91,6 +92,7 @@ def _row_label(name: str) -> str:
 
 
 def _rows_of(run: Run) -> Iterator[Any]:
+    yield from Attachment.objects.filter(run=run).exclude(added_at=None).order_by("pk")
     effects = {effect.pk: effect for effect in Effect.objects.filter(scope=run.public_id).order_by("pk")}
     yield from Checkpoint.objects.filter(run=run).order_by("pk")
     yield from Interrupt.objects.filter(run=run).select_related("schema").prefetch_related("facts").order_by("pk")

@@ -20,6 +20,7 @@ VIEW_NAMES: dict[View, str] = {
     View.OPEN: "All open",
     View.MINE: "Mine",
     View.UNCLAIMED: "Unclaimed",
+    View.SNOOZED: "Snoozed",
     View.DECIDED: "Decided",
     View.EXPIRED: "Closed unanswered",
 }
@@ -28,6 +29,7 @@ _EMPTY_VIEWS: dict[View, tuple[str, str]] = {
     View.DECIDE: ("No requests for you to decide", "Open requests that you can decide now appear here."),
     View.MINE: ("You have no requests", "Requests that you claim, or that are assigned to you, appear here."),
     View.UNCLAIMED: ("No unclaimed requests", "Requests that no reviewer has claimed appear here."),
+    View.SNOOZED: ("No snoozed requests", "Requests that you snooze appear here, and later in Mine to decide again."),
     View.DECIDED: ("No decided requests", "Requests that were decided appear here."),
     View.EXPIRED: ("No requests were closed unanswered", "Expired, cancelled and withdrawn requests appear here."),
 }

@@ -1,4 +1,4 @@
-"""Views of the actions on a request beside its decision: claim, release, undo, comment, assign, extend, skip.
+"""Views of the actions on a request beside its decision: claim, release, undo, comment, assign, extend, skip, snooze.
 
 Each is a form that works without JavaScript. ``reviewer_actions`` checks the permissions.
 """
@@ -18,13 +18,14 @@ from django.views.decorators.http import require_POST
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import resume_gateway, reviewer_actions
+from reviewqueue import resume_gateway, reviewer_actions, snoozes
 from reviewqueue.pages.inbox.list_navigation import came_from, list_address, list_suffix, next_request
 from reviewqueue.pages.interrupt.decision_form import new_decision_form
-from reviewqueue.pages.interrupt.interrupt_context import EXTENSIONS, MAX_PEOPLE, build_interrupt_context
+from reviewqueue.pages.interrupt.interrupt_context import EXTENSIONS, MAX_PEOPLE, SNOOZES, build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import status_of
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.queries.page_queries import get_request_page
+from runs.models import Interrupt
 
 MAX_REASON_LENGTH = 1_000
 _PERSON_MISSING = "A person whom you chose no longer exists. Choose again. Nothing was changed."
@@ -123,6 +124,30 @@ def skip(request: PageRequest, interrupt_id: str) -> HttpResponse:
             reviewer_actions.release_request(responder=request.user, interrupt_id=interrupt_id)
     except Refusal as refusal:
         return _show_error(request, interrupt_id, refusal, unsent={"reason": reason})
+    return _open_next(request, interrupt)
+
+
+@require_POST
+@not_found_if_invisible
+def snooze(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Hide the request from the reader's own list until a time, release their claim, and open the next request.
+
+    Without a time, end the snooze.
+    """
+    interrupt = resume_gateway.get_visible_interrupt(request.user, interrupt_id)
+    duration = SNOOZES.get(request.POST.get("for", ""), timedelta(0))
+    if request.POST.get("act") == "end":
+        refusal = _perform(snoozes.end_snooze, request, interrupt_id)
+        return _redirect_to(interrupt_id, "actions") if refusal is None else _show_error(request, interrupt_id, refusal)
+    refusal = _perform(snoozes.snooze_request, request, interrupt_id, duration=duration)
+    if refusal is None and interrupt.claimed_by_id == request.user.pk:
+        refusal = _perform(reviewer_actions.release_request, request, interrupt_id)
+    if refusal is not None:
+        return _show_error(request, interrupt_id, refusal)
+    return _open_next(request, interrupt)
+
+
+def _open_next(request: PageRequest, interrupt: Interrupt) -> HttpResponse:
     following = next_request(request, interrupt, now=clock.now())
     if following is None:
         return redirect_page(request, list_address(request))

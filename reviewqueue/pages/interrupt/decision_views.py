@@ -6,6 +6,7 @@ the answer goes to ``resume_gateway.submit_decision``. With htmx the same addres
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from ledger import clock
 from ledger.digests import digest
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import drafts, resume_gateway
+from reviewqueue import drafts, permissions, resume_gateway
 from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
 from reviewqueue.pages.inbox.list_navigation import respond_to_decision
 from reviewqueue.pages.interrupt import step_up
@@ -26,10 +27,13 @@ from reviewqueue.pages.interrupt.refusal_messages import RETRYABLE_CODES, descri
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.queries.page_queries import RequestPage, get_request_page
 from reviewqueue.text.json_diff_text import changes_between, limit_changes
+from runs.attachments import list_usable
 from runs.decisions import closed_refusal
-from runs.errors import InputInvalid
+from runs.errors import AttachmentRefused, InputInvalid
+from runs.file_storage import spool_upload
 from runs.policies import needs_second_factor
 from runs.states import Kind, Verdict
+from runs.use_cases.attach_file import attach_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,7 @@ class _Page:
         if self.request.method == "POST" and self.screen.may_decide and not error:
             origin, context["is_newer_draft"] = _save_submitted(self.request, self.screen.interrupt.public_id)
         context["draft_origin"] = origin
+        context["attached_files"] = list(list_usable(self.screen.interrupt, self.request.user.pk))
         context |= {"decision_form": form, "draft": draft, "has_errors": status == 422, "error": error}
         return render_page(self.request, "interrupt/page.html", context, status=status)
 
@@ -81,6 +86,41 @@ def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
     if draft is not None and not (draft.was_sent or form.has_entries or is_choice):
         draft = None
     return page.show(form, draft=draft)
+
+
+@require_POST
+@not_found_if_invisible
+def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    """Attach the file of one field, and show the form again with it chosen. What was entered becomes a draft."""
+    now = clock.now()
+    screen = get_request_page(request.user, interrupt_id, now=now)
+    page = _Page(request=request, screen=screen, now=now)
+    if drafts.is_for_another_person(request.POST, request.user):
+        return _refuse_form_of_another(page)
+    field = request.GET.get("field", "")
+    sent = request.FILES.get(f"file:{field}")
+    try:
+        if sent is None:
+            raise AttachmentRefused("Choose a file first.")
+        spooled = spool_upload(sent.chunks())
+        with spooled.file:
+            attached = attach_file(
+                screen.interrupt,
+                request.user,
+                name=sent.name or "",
+                sent=spooled,
+                why_not=permissions.why_not_decide,
+            )
+    except NotFound:
+        raise
+    except Refusal as refusal:
+        form = parse_decision_form(screen, request.POST, validate=False)
+        return page.show(form.with_error(refusal.detail), status=422)
+    form_data = request.POST.copy()
+    form_data[field] = attached.digest
+    with suppress(drafts.NewerDraft, Refusal):
+        drafts.save_draft(person=request.user, interrupt_id=interrupt_id, form=form_data, overwrite=True)
+    return redirect_page(request, reverse("interrupt", args=[interrupt_id]))
 
 
 def _refuse_form_of_another(page: _Page) -> HttpResponse:

@@ -26,6 +26,7 @@ from reviewqueue.pages.interrupt.refusal_messages import names_of_deciders, why_
 from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.pages.runs.timeline_text import timeline_entries
 from reviewqueue.queries.page_queries import RequestPage
+from reviewqueue.snoozes import find_snooze
 from reviewqueue.text.hidden_characters import warnings_in
 from reviewqueue.text.json_values import RenderedValue, count_members, render_arguments, size_label
 from reviewqueue.text.times import duration_label
@@ -40,6 +41,9 @@ MAX_COMMENTS = 100
 _EXTENSIONS = (timedelta(minutes=30), timedelta(hours=1), timedelta(hours=4), timedelta(days=1), timedelta(days=3))
 #: How much a deadline can be extended by, by the number of seconds that the form sends.
 EXTENSIONS = {str(int(extension.total_seconds())): extension for extension in _EXTENSIONS}
+_SNOOZES = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4), timedelta(days=1), timedelta(days=3))
+#: For how long a request can be snoozed, by the number of seconds that the form sends.
+SNOOZES = {str(int(duration.total_seconds())): duration for duration in _SNOOZES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +86,16 @@ class Gauge:
 
 @dataclass(frozen=True, kw_only=True)
 class Actions:
-    """Actions beside the decision. ``people``: those to whom it can be assigned; ``extensions``: seconds and their text."""
+    """Actions beside the decision. ``people``: those to whom it can be assigned; ``extensions`` and ``snoozes``: seconds
+    and their text; ``snoozed_until``: for the reader.
+    """
 
     can_manage: bool
     people: tuple[AbstractUser, ...]
     assigned: frozenset[int]
     extensions: tuple[tuple[str, str], ...]
+    snoozes: tuple[tuple[str, str], ...]
+    snoozed_until: datetime | None
     comments: tuple[Comment, ...]
 
 
@@ -178,6 +186,7 @@ def _actions(screen: RequestPage, *, reader: AbstractUser, now: datetime) -> Act
     if not interrupt.policy.self_review:
         deciders = [person for person in deciders if person.pk != interrupt.run.initiator_id]
     longest = now + interrupt.policy.deadline_max - interrupt.deadline
+    snooze = find_snooze(reader, interrupt, now=now) if screen.is_open and screen.may_decide else None
     comments = Comment.objects.filter(interrupt=interrupt).select_related("person").order_by("-id")[:MAX_COMMENTS]
     return Actions(
         can_manage=can_manage,
@@ -188,6 +197,12 @@ def _actions(screen: RequestPage, *, reader: AbstractUser, now: datetime) -> Act
             for seconds, extension in EXTENSIONS.items()
             if can_manage and extension <= longest
         ),
+        snoozes=tuple(
+            (seconds, duration_label(duration).removesuffix(" 00 min"))
+            for seconds, duration in SNOOZES.items()
+            if screen.may_decide and duration < interrupt.deadline - now
+        ),
+        snoozed_until=None if snooze is None else snooze.until,
         comments=tuple(comments)[::-1],
     )
 

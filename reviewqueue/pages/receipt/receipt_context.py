@@ -21,6 +21,7 @@ from reviewqueue.pages.runs.unclaimed_text import describe_unread
 from reviewqueue.queries.page_queries import ReceiptPage
 from reviewqueue.text.json_diff_text import LimitedChanges, changes_between, limit_changes
 from reviewqueue.text.times import duration_label
+from runs.attachments import attachments_of
 from runs.decisions import decided_by_label
 from runs.models import Decision, Interrupt
 from runs.revisions import arguments_shown_at
@@ -88,6 +89,7 @@ def build_receipt_context(
         "call": call,
         "was_allowed": allowed is not None,
         "changes": _changes_of_edit(decision),
+        "attached_files": attachments_of(decision),
         "overtaken_by": overtaking_facts(decision),
         "next_round": None if decision.status == DecisionStatus.ACCEPTED else next_round(decision, reader=reader),
         "done": code_labels.done_label(decision, interrupt.kind),

@@ -481,6 +481,7 @@ _TEXTS: dict[str, Callable[[Event, _Lookup], _Text]] = {
     "interrupt.assigned": _acted("assigned the request"),
     "interrupt.extended": _acted("extended the deadline", "clock"),
     "interrupt.commented": _commented,
+    "attachment.added": _acted("attached a file", "clip"),
     "decision.undone": _acted("undid the decision", "undo", "warn"),
     "interrupt.claimed": _claimed,
     "interrupt.released": _released,

@@ -19,6 +19,7 @@ LINE, LINES, NUMBER, INTEGER, DATE, CHOICE, FIXED, JSON = (
     "line", "lines", "number", "integer", "date", "choice", "fixed", "json",
 )  # fmt: skip
 DATE_TIME, TIME = "date-time", "time"  # a picker and a zone
+FILE = "file"  # a choice of the files that the reviewer attached, sent as a digest
 UNCHANGEABLE = "unchangeable"  # a value of a call that is too large to be changed on a page
 ENTRIES, CHECKS = "entries", "checks"  # a list with one entry per line, and as checkboxes
 OBJECT, LIST, ALTERNATIVES = "object", "list", "alternatives"  # these contain further nodes

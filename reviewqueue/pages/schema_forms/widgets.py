@@ -18,6 +18,7 @@ from reviewqueue.pages.schema_forms.fields import (
     DATE,
     DATE_TIME,
     ENTRIES,
+    FILE,
     FIXED,
     INTEGER,
     JSON,
@@ -43,7 +44,7 @@ _IMPLIED_TYPES = {
 _LONG_ENTRY = 200  # maxLength in characters; a longer entry gets a field of its own
 _MANY_CHOICES = 40
 _ONE_LINE = (LINE, DATE_TIME, TIME)
-_TYPES = {**dict.fromkeys(_ONE_LINE, "string"), NUMBER: "number", INTEGER: "integer"}
+_TYPES = {**dict.fromkeys((*_ONE_LINE, FILE), "string"), NUMBER: "number", INTEGER: "integer"}
 
 
 def plain_schema_of(value: Any) -> Any:
@@ -111,6 +112,8 @@ def widget_for(schema: Any) -> str:
 def _widget_of_text(schema: dict[str, Any]) -> str:
     if schema.get("format") == "date":
         return DATE
+    if schema.get("format") == "attachment":
+        return FILE
     if schema.keys() <= {"type", "format"} | ANNOTATIONS:  # a picker cannot follow a pattern or a length
         return {"date-time": DATE_TIME, "time": TIME}.get(schema.get("format", ""), LINE)
     return LINE

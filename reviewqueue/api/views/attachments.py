@@ -1,0 +1,86 @@
+"""Files that reviewers attach to a request: sent by a reviewer, read by those who see the request and by its agent."""
+
+from __future__ import annotations
+
+from django.http import FileResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ledger.errors import Busy, NotFound
+from reviewqueue import permissions, resume_gateway
+from reviewqueue.api.authentication import caller_of, person_of
+from reviewqueue.api.binary_bodies import acquire_slot, guard_bytes, pieces_of
+from reviewqueue.api.downloads import send_attachment
+from reviewqueue.api.openapi.operations import BOTH, BYTES, CLOSED, PERSON, Operation, describe
+from reviewqueue.api.query_parameters import text_parameter, validated_query
+from reviewqueue.api.responses.interrupts import AttachmentResponse
+from reviewqueue.api.scoped_querysets import find_interrupt
+from reviewqueue.api.views.base import ApiView
+from runs.file_storage import spool_upload
+from runs.schemas.attachments import MAX_BYTES
+from runs.states import FileStatus
+from runs.use_cases.attach_file import attach_file, download_attachment
+
+NAME = text_parameter("name", "Name of the file. Its type is found by its content.")
+
+
+class AttachmentsView(ApiView):
+    """The files of an interrupt."""
+
+    def guard(self, request: Request) -> None:
+        """Leave the bytes to `post`, which reads them piece by piece."""
+
+    @describe(
+        Operation(
+            id="attach_file",
+            summary="Attach a file to an interrupt",
+            description="For a text with `format: attachment` of the schema: the answer names the file by its `digest`. "
+            "PDF, PNG and JPEG are accepted where the schema allows them. The same bytes again return the first attachment.",
+            who=PERSON,
+            request=BYTES,
+            responses={201: AttachmentResponse},
+            refusals=("not_found", "self_review", "attachment_refused", *CLOSED),
+            query=(NAME,),
+        )
+    )
+    def post(self, request: Request, interrupt_id: str) -> Response:
+        person = person_of(request)
+        query = validated_query(request, NAME)
+        guard_bytes(request, most=MAX_BYTES)
+        interrupt = resume_gateway.get_visible_interrupt(person, interrupt_id)
+        with acquire_slot():
+            try:
+                sent = spool_upload(pieces_of(request, most=MAX_BYTES))
+            except OSError as error:  # the sender is gone, or this machine has no disk space left
+                raise Busy("The file did not arrive completely. Send it again.") from error
+            with sent.file:
+                attached = attach_file(
+                    interrupt, person, name=query.get("name", ""), sent=sent, why_not=permissions.why_not_decide
+                )
+        return Response(AttachmentResponse.serialize(attached), status=201)
+
+
+class AttachmentView(ApiView):
+    """One file of an interrupt."""
+
+    @describe(
+        Operation(
+            id="read_attachment",
+            summary="Get an attached file",
+            description="The bytes are verified before the first one is sent. An agent's key gets a file that "
+            "an answer names.",
+            who=BOTH,
+            responses={200: BYTES},
+            refusals=("not_found", "snapshot_erased", "file_spoilt"),
+        )
+    )
+    def get(self, request: Request, interrupt_id: str, digest: str) -> FileResponse:
+        caller = caller_of(request)
+        validated_query(request)
+        interrupt = find_interrupt(caller, interrupt_id)
+        with acquire_slot():
+            found = download_attachment(interrupt, digest)
+        if caller.person is None and found.attachment.status != FileStatus.KEPT:
+            found.bytes.file.close()
+            raise NotFound
+        return send_attachment(found)

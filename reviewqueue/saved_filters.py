@@ -1,0 +1,79 @@
+"""Saved filters: named lists of the inbox, private or shared with the people of a queue by its leads.
+
+A filter is a query. It grants nothing, and each reader sees their own requests in it.
+"""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+from django.db.models import Q, QuerySet
+
+from ledger.errors import NotFound, PayloadInvalid
+from ledger.transactions import use_case
+from reviewqueue import permissions
+from reviewqueue.models import SavedFilter
+from runs.errors import NotPermitted
+from runs.models import Queue
+
+MAX_NAME_LENGTH = 60
+MAX_FILTERS = 50  # of a person, and of a queue
+
+
+def visible_filters(person: AbstractUser) -> QuerySet[SavedFilter]:
+    """Return the person's private filters and those shared with their queues, by name."""
+    if not person.is_active:
+        return SavedFilter.objects.none()
+    shared = Q(queue__in=permissions.visible_queues(person).values("pk"))
+    found = SavedFilter.objects.filter(Q(person=person.pk, queue=None) | shared)
+    return found.select_related("queue").order_by("name", "pk")
+
+
+def led_queues(person: AbstractUser) -> QuerySet[Queue]:
+    """Return the queues with which the person can share a filter: those that they lead."""
+    groups = list(person.groups.values_list("pk", flat=True)) if person.is_active else []
+    return Queue.objects.filter(leads__in=groups).order_by("slug")
+
+
+@use_case
+def save_filter(person: AbstractUser, *, name: str, query: str, queue: str = "") -> SavedFilter:
+    """Save a list under a name; a filter of the same name and queue is replaced. ``queue``: share it with this queue.
+
+    Raises ``PayloadInvalid``, ``NotFound`` (a queue that the person cannot see), ``NotPermitted`` (one they do not lead).
+    """
+    name = " ".join(name.split())
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise PayloadInvalid.at("/name", f"must have 1 to {MAX_NAME_LENGTH} printable characters")
+    shared_with = None
+    if queue:
+        shared_with = permissions.visible_queues(person).filter(slug=queue).first()
+        if shared_with is None:
+            raise NotFound
+        if not permissions.is_lead_of(person, shared_with):
+            raise NotPermitted(f"Only leads of {shared_with.slug} can share a filter with it.")
+    theirs = SavedFilter.objects.filter(queue=shared_with) if shared_with else _private(person)
+    saved = theirs.filter(name=name).first()
+    if saved is None and theirs.count() >= MAX_FILTERS:
+        raise PayloadInvalid.at("/name", f"must replace a saved filter: there are {MAX_FILTERS} already")
+    saved = saved or SavedFilter(person_id=person.pk, queue=shared_with, name=name)
+    saved.query = query
+    saved.save()
+    return saved
+
+
+@use_case
+def remove_filter(person: AbstractUser, *, pk: int) -> SavedFilter:
+    """Remove a private filter of the person, or one shared with a queue that they lead.
+
+    Raises ``NotFound``, ``NotPermitted``.
+    """
+    saved = visible_filters(person).filter(pk=pk).first()
+    if saved is None:
+        raise NotFound
+    if saved.queue is not None and not permissions.is_lead_of(person, saved.queue):
+        raise NotPermitted(f"Only leads of {saved.queue.slug} can remove a filter that is shared with it.")
+    SavedFilter.objects.filter(pk=saved.pk).delete()
+    return saved
+
+
+def _private(person: AbstractUser) -> QuerySet[SavedFilter]:
+    return SavedFilter.objects.filter(person=person.pk, queue=None)

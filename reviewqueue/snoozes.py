@@ -1,0 +1,67 @@
+"""Snooze: a person hides an open request from *Mine to decide* until a time. It never hides it from anyone else.
+
+It ends at its time, before the deadline, when the request changes, and when the person ends it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import AbstractUser
+from django.db.models import Exists, OuterRef, Q
+
+from ledger import clock
+from ledger.errors import NotFound, PayloadInvalid
+from ledger.transactions import use_case
+from reviewqueue import permissions
+from reviewqueue.models import Snooze
+from runs.decisions import closed_refusal, find_winning_decision
+from runs.models import Interrupt
+from runs.states import InterruptStatus
+
+
+@use_case
+def snooze_request(*, responder: AbstractUser, interrupt_id: str, duration: timedelta) -> Snooze:
+    """Hide the request from the person's *Mine to decide*. The end must be before the deadline.
+
+    Only people who may decide the request can snooze it.
+    """
+    interrupt, now = _visible(responder, interrupt_id), clock.now()
+    refusal = permissions.why_not_decide(responder, interrupt)
+    if refusal is not None:
+        raise refusal
+    if interrupt.status != InterruptStatus.WAITING:
+        raise closed_refusal(interrupt, find_winning_decision(interrupt))
+    if duration <= timedelta(0):
+        raise PayloadInvalid.at("/for", "must be greater than zero")
+    if duration >= interrupt.deadline - now:  # compared before the addition, because a long one can exceed the calendar
+        raise PayloadInvalid.at("/for", "must end before the deadline of the request")
+    Snooze.objects.filter(person=responder.pk, until__lte=now).delete()
+    values = {"until": now + duration, "state_version": interrupt.state_version}
+    snooze, _ = Snooze.objects.update_or_create(person_id=responder.pk, interrupt=interrupt, defaults=values)
+    return snooze
+
+
+@use_case
+def end_snooze(*, responder: AbstractUser, interrupt_id: str) -> None:
+    """Show the request again. Without a snooze nothing changes."""
+    Snooze.objects.filter(person=responder.pk, interrupt=_visible(responder, interrupt_id)).delete()
+
+
+def find_snooze(person: AbstractUser, interrupt: Interrupt, *, now: datetime) -> Snooze | None:
+    """Return the person's snooze of the request if it has not ended."""
+    own = Snooze.objects.filter(person=person.pk, interrupt=interrupt, state_version=interrupt.state_version)
+    return own.filter(until__gt=now).first()
+
+
+def is_snoozed(person: int, *, now: datetime) -> Q:
+    """Return the filter for requests that the person has snoozed."""
+    own = Snooze.objects.filter(person=person, interrupt=OuterRef("pk"), until__gt=now)
+    return Q(Exists(own.filter(state_version=OuterRef("state_version"))))
+
+
+def _visible(person: AbstractUser, interrupt_id: str) -> Interrupt:
+    interrupt = permissions.visible_interrupt(person, interrupt_id)
+    if interrupt is None:
+        raise NotFound
+    return interrupt

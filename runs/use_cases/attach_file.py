@@ -1,0 +1,167 @@
+"""A reviewer attaches a file to an open request, and people and workers download a verified file later.
+
+As for checkpoint files, the bytes are written between two transactions: the first inserts the row, the second records it
+in the timeline if the request is still open.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractUser
+
+from ledger import clock
+from ledger.actors import person_actor
+from ledger.errors import Busy, NotFound, Refusal
+from ledger.transactions import use_case
+from runs.attachment_content import clean_name, recognize
+from runs.attachments import (
+    MAX_ATTACHMENTS,
+    create_attachment,
+    find_attachment,
+    mark_failed_attachment_for_deletion,
+    offer_attachment,
+)
+from runs.decisions import answer_schema, closed_refusal, find_winning_decision
+from runs.errors import AttachmentRefused, FileDamaged, SnapshotErased
+from runs.file_storage import NotStored, SpooledFile, read_stored_file, spool_upload, store_file
+from runs.locks import lock_run_and_interrupt
+from runs.models import Attachment, Interrupt, Run
+from runs.run_status import save_status
+from runs.schemas.attachments import list_rules
+from runs.states import FileStatus, InterruptStatus
+from runs.timeline import record_event
+
+logger = logging.getLogger(__name__)
+
+WhyNot = Callable[[AbstractUser, Interrupt], Refusal | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadedAttachment:
+    """An attachment and its verified bytes. The caller closes them."""
+
+    attachment: Attachment
+    bytes: SpooledFile
+
+
+def attach_file(
+    interrupt: Interrupt, person: AbstractUser, *, name: str, sent: SpooledFile, why_not: WhyNot
+) -> Attachment:
+    """Store a file for an answer of this person. The same bytes again return the first attachment.
+
+    ``why_not`` says why the person cannot decide the request. Raises that refusal, how the request was closed,
+    ``AttachmentRefused``, and ``Busy`` if the storage fails.
+    """
+    media_type = _checked_type(interrupt, sent)
+    kept = clean_name(name, media_type)
+    created = _begin(interrupt.pk, person, name=kept, media_type=media_type, sent=sent, why_not=why_not)
+    if created.status != FileStatus.ARRIVING:
+        return created
+    try:
+        store_file(created.stored_as, sent)
+        finished = _finish(created.pk, interrupt.pk, person, why_not=why_not)
+    except OSError as error:
+        logger.warning("The storage did not take an attachment of %s: %s", interrupt.public_id, error)
+        mark_failed_attachment_for_deletion(created.pk)
+        raise Busy("The file storage is not available, so nothing was stored. Attach the file again.") from error
+    except Refusal:
+        mark_failed_attachment_for_deletion(created.pk)
+        raise
+    if finished.pk != created.pk:
+        mark_failed_attachment_for_deletion(created.pk)
+    return finished
+
+
+def _checked_type(interrupt: Interrupt, sent: SpooledFile) -> str:
+    rules = list_rules(answer_schema(interrupt))
+    if not rules:
+        raise AttachmentRefused("This request asks for no file.")
+    if sent.size == 0:
+        raise AttachmentRefused("The file is empty.")
+    allowed = sorted({kind for rule in rules for kind in rule.media_types})
+    media_type = recognize(sent.file, sent.size)
+    if not media_type:
+        raise AttachmentRefused(f"The content of the file is not, or not only, of the type {' or '.join(allowed)}.")
+    wrong = [rule.problem(media_type=media_type, size=sent.size) for rule in rules]
+    if all(wrong):
+        raise AttachmentRefused(f"The file {wrong[0]}.")
+    return media_type
+
+
+@use_case
+def _begin(
+    interrupt_pk: int, person: AbstractUser, *, name: str, media_type: str, sent: SpooledFile, why_not: WhyNot
+) -> Attachment:
+    _, interrupt = _lock_open(interrupt_pk, person, why_not)
+    known = find_attachment(interrupt, person.pk, sent.digest)
+    if known is not None:
+        return known
+    if Attachment.objects.filter(interrupt=interrupt, person=person.pk).count() >= MAX_ATTACHMENTS:
+        raise AttachmentRefused(f"You have attached {MAX_ATTACHMENTS} files to this request; more are not stored.")
+    now = clock.now()
+    return create_attachment(
+        interrupt, person.pk, name=name, media_type=media_type, digest=sent.digest, size=sent.size, now=now
+    )
+
+
+@use_case
+def _finish(pk: int, interrupt_pk: int, person: AbstractUser, *, why_not: WhyNot) -> Attachment:
+    run, interrupt = _lock_open(interrupt_pk, person, why_not)
+    attachment = Attachment.objects.get(pk=pk)
+    known = find_attachment(interrupt, person.pk, attachment.digest)
+    if known is not None:
+        return known
+    now = clock.now()
+    if not offer_attachment(run, attachment, now=now):
+        raise Busy("The upload took too long and was discarded. Attach the file again.")
+    record_event(
+        run,
+        "attachment.added",
+        actor=person_actor(person),
+        at=now,
+        interrupt=interrupt.public_id,
+        attachment=attachment.public_id,
+        digest=attachment.digest,
+        size=attachment.size,
+        media_type=attachment.media_type,
+    )
+    save_status(run, now)
+    return attachment
+
+
+def _lock_open(interrupt_pk: int, person: AbstractUser, why_not: WhyNot) -> tuple[Run, Interrupt]:
+    run, interrupt = lock_run_and_interrupt(interrupt_pk)
+    refusal = why_not(person, interrupt)
+    if refusal is not None:
+        raise refusal
+    if interrupt.status != InterruptStatus.WAITING:
+        raise closed_refusal(interrupt, find_winning_decision(interrupt))
+    return run, interrupt
+
+
+def download_attachment(interrupt: Interrupt, digest: str) -> DownloadedAttachment:
+    """Return a file that was attached to a request, its bytes verified by digest and size.
+
+    Raises ``NotFound``, ``SnapshotErased``, ``FileDamaged``, and ``Busy`` if the storage fails.
+    """
+    found = Attachment.objects.filter(interrupt=interrupt, digest=digest).exclude(added_at=None)
+    usable = found.filter(status__in=[FileStatus.OFFERED, FileStatus.KEPT])
+    attachment = usable.order_by("id").first()
+    if attachment is None:
+        if found.exists():
+            raise SnapshotErased("This file was erased after its retention period.", digest=digest)
+        raise NotFound
+    try:
+        read = spool_upload(read_stored_file(attachment.stored_as, most=attachment.size))
+    except NotStored:
+        raise FileDamaged("This file is not in the storage.", digest=digest, size=attachment.size) from None
+    except OSError as error:
+        logger.warning("The storage does not give an attachment of %s: %s", interrupt.public_id, error)
+        raise Busy("The file storage is not available. Repeat the request.") from error
+    if read.digest != digest:
+        read.file.close()
+        raise FileDamaged("The stored file does not match its digest.", digest=digest, size=attachment.size)
+    return DownloadedAttachment(attachment=attachment, bytes=read)

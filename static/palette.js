@@ -1,0 +1,137 @@
+// The command palette: Ctrl-K or Cmd-K lists what this page offers, and opens or focuses the chosen one.
+// It collects links, verdicts and folds of the page. It presses no button that submits a decision.
+"use strict";
+
+(() => {
+  const dialog = document.getElementById("palette");
+  if (!dialog) return;
+  const input = dialog.querySelector("input"), list = dialog.querySelector("[role=listbox]");
+  const status = dialog.querySelector("[role=status]"), search = dialog.dataset.search;
+  let commands = [];
+
+  const clean = (text) => text.replace(/\s+/g, " ").trim();
+  const textOf = (element) => {
+    const copy = element.cloneNode(true);
+    for (const key of copy.querySelectorAll("kbd, svg, small")) key.remove();
+    return clean(element.getAttribute("aria-label") ?? copy.textContent);
+  };
+  const keyOf = (element) => clean(element.querySelector?.("kbd")?.textContent ?? "");
+
+  // --- what the page offers -----------------------------------------------------------------------------------------
+
+  function links(group, selector) {
+    return [...document.querySelectorAll(selector)].map((link) => ({
+      group, label: textOf(link), key: keyOf(link), run: () => link.click(),
+    }));
+  }
+
+  function verdicts() {
+    return [...document.querySelectorAll("main .verdict > label")].map((label) => ({
+      group: "Choose", label: textOf(label), key: keyOf(label), run: () => { label.control.click(); label.control.focus(); },
+    }));
+  }
+
+  function folds() {
+    return [...document.querySelectorAll("main details.more > summary")].map((summary) => ({
+      group: "Actions", label: textOf(summary), key: "", run: () => {
+        summary.parentElement.open = true;
+        (summary.parentElement.querySelector("textarea, select, input:not([type=hidden]), button") ?? summary).focus();
+      },
+    }));
+  }
+
+  function offered() {
+    const found = [
+      ...verdicts(), ...folds(),
+      ...links("Requests", "main .crumbs a, main a[data-next]"),
+      ...links("Lists", "#views a, .saved-filters a"),
+      ...links("Pages", ".mainnav a"), ...links("Account", "#me a"),
+    ];
+    const seen = new Set();
+    return found.filter((it) => it.label && !seen.has(`${it.group} ${it.label}`) && seen.add(`${it.group} ${it.label}`));
+  }
+
+  // --- the list -----------------------------------------------------------------------------------------------------
+
+  function show() {
+    const words = input.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+    const fits = (it) => words.every((word) => `${it.group} ${it.label}`.toLocaleLowerCase().includes(word));
+    const shown = commands.filter(fits);
+    const text = clean(input.value);
+    if (text && search) {
+      const address = `${search}?q=${encodeURIComponent(text.slice(0, 100))}`;
+      shown.push({ group: "Search", label: `Requests with “${text}”`, key: "", run: () => window.location.assign(address) });
+    }
+    list.replaceChildren(...shown.map(option));
+    select(0);
+    status.textContent = shown.length === 1 ? "1 command" : `${shown.length} commands`;
+  }
+
+  function option(command, at) {
+    const element = document.createElement("div");
+    Object.assign(element, { id: `command-${at}`, role: "option", command });
+    const group = document.createElement("span"), label = document.createElement("bdi");
+    group.className = "faint small";
+    group.textContent = command.group;
+    label.textContent = command.label;
+    element.append(label, group);
+    if (command.key) element.append(Object.assign(document.createElement("kbd"), { textContent: command.key }));
+    return element;
+  }
+
+  const options = () => [...list.children];
+  const chosen = () => list.querySelector("[aria-selected=true]");
+
+  function select(at) {
+    const all = options();
+    for (const [place, element] of all.entries()) element.setAttribute("aria-selected", String(place === at));
+    if (all[at]) {
+      input.setAttribute("aria-activedescendant", all[at].id);
+      all[at].scrollIntoView({ block: "nearest" });
+    } else input.removeAttribute("aria-activedescendant");
+  }
+
+  function move(by) {
+    const all = options();
+    if (all.length) select((all.indexOf(chosen()) + by + all.length) % all.length);
+  }
+
+  function run(element) {
+    if (!element) return;
+    dialog.close(); // gives the focus back, before the command moves it
+    element.command.run();
+  }
+
+  // --- keys and presses ---------------------------------------------------------------------------------------------
+
+  function open() {
+    document.querySelector(":popover-open")?.hidePopover();
+    commands = offered();
+    input.value = "";
+    dialog.showModal();
+    show();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const isPalette = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k";
+    if (!isPalette || (document.querySelector("dialog[open]") && !dialog.open)) return;
+    event.preventDefault();
+    if (dialog.open) dialog.close();
+    else open();
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-palette]")) open();
+  });
+  input.addEventListener("input", show);
+  input.addEventListener("keydown", (event) => {
+    if (event.isComposing) return;
+    const act = { ArrowDown: () => move(1), ArrowUp: () => move(-1), Enter: () => run(chosen()) }[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+  list.addEventListener("click", (event) => run(event.target.closest("[role=option]")));
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close(); // the backdrop
+  });
+})();
