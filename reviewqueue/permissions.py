@@ -69,8 +69,8 @@ def scope_rows(person: int) -> QuerySet[Any, tuple[str, int]]:
     """Return the rows of ``make_scope`` (kind and primary key) in one statement."""
     groups = Group.objects.filter(user=person)
     operators = groups.filter(name=OPERATORS)
-    queues, agents = _queues_of(groups.values("pk")), Agent.objects.filter(owner__in=groups.values("pk"))
-    decides = _queues_decided_by(groups.values("pk"))
+    queues, agents = queues_of_members(groups.values("pk")), Agent.objects.filter(owner__in=groups.values("pk"))
+    decides = queues_decided_by_members(groups.values("pk"))
     rows = [
         kind.order_by().annotate(kind=Value(name)).values_list("kind", "pk")
         for name, kind in (("operators", operators), ("queue", queues), ("agent", agents), ("decides", decides))
@@ -141,7 +141,7 @@ def _escalated_away(person: AbstractUser, run: int) -> set[str]:
         return set()
     named = {queue for _, queue in escalations}
     groups = list(person.groups.values_list("pk", flat=True))
-    theirs = set(_queues_of(groups).filter(slug__in=named).values_list("slug", flat=True))
+    theirs = set(queues_of_members(groups).filter(slug__in=named).values_list("slug", flat=True))
     return {interrupt for interrupt, queue in escalations if queue in theirs}
 
 
@@ -151,7 +151,7 @@ def _visible_to(groups: Any, person_id: Any) -> Q:
     It has no joins: the inbox reads its index in order and looks each row up in three short lists.
     """
     agents, started = Agent.objects.filter(owner__in=groups), Run.objects.filter(initiator=person_id)
-    return Q(queue__in=_queues_of(groups)) | Q(agent__in=agents) | Q(run__in=started)
+    return Q(queue__in=queues_of_members(groups)) | Q(agent__in=agents) | Q(run__in=started)
 
 
 @prepared
@@ -170,14 +170,14 @@ def visible_runs(person: AbstractUser) -> QuerySet[Run]:
         return Run.objects.all()
     groups = list(named.values())
     # For the few runs that other conditions leave; a list reads `queries/visible_ranges.py`.
-    behind = Exists(Interrupt.objects.filter(run=OuterRef("pk"), queue__in=_queues_of(groups)))
+    behind = Exists(Interrupt.objects.filter(run=OuterRef("pk"), queue__in=queues_of_members(groups)))
     return Run.objects.filter(Q(initiator=person.pk) | Q(agent__owner__in=groups) | behind)
 
 
 def visible_queues(person: AbstractUser) -> QuerySet[Queue]:
     """Return the queues that the person belongs to; an operator has all."""
     groups = dict(person.groups.values_list("name", "pk")) if person.is_active else {}
-    return Queue.objects.all() if OPERATORS in groups else _queues_of(list(groups.values()))
+    return Queue.objects.all() if OPERATORS in groups else queues_of_members(list(groups.values()))
 
 
 def visible_agents(person: AbstractUser) -> QuerySet[Agent]:
@@ -186,16 +186,18 @@ def visible_agents(person: AbstractUser) -> QuerySet[Agent]:
     return Agent.objects.all() if OPERATORS in groups else Agent.objects.filter(owner__in=groups.values())
 
 
-def _queues_of(groups: Any) -> QuerySet[Queue]:
+def queues_of_members(groups: Any) -> QuerySet[Queue]:
+    """Return the queues that members of these groups belong to, in any role."""
     return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups) | Q(auditors__in=groups))
 
 
 def queues_decided_by(person: AbstractUser) -> QuerySet[Queue]:
     """Return the queues in which the person is a reviewer or lead."""
-    return _queues_decided_by(list(person.groups.values_list("pk", flat=True)) if person.is_active else [])
+    return queues_decided_by_members(list(person.groups.values_list("pk", flat=True)) if person.is_active else [])
 
 
-def _queues_decided_by(groups: Any) -> QuerySet[Queue]:
+def queues_decided_by_members(groups: Any) -> QuerySet[Queue]:
+    """Return the queues in which members of these groups are reviewers or leads."""
     return Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups))
 
 

@@ -93,11 +93,7 @@ def resolve(request: PageRequest, effect_id: str) -> HttpResponse:
     if effect is None:
         raise NotFound
     form = ResolutionForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, f"{_first_error(form)} Nothing was changed.")
-    else:
-        _report(request, lambda: resolve_effect(effect, form, person=person))
-    return redirect_page(request, reverse("outcomes"))
+    return _apply(request, form, lambda: resolve_effect(effect, form, person=person))
 
 
 @require_POST
@@ -113,25 +109,23 @@ def lift(request: PageRequest, run_id: str) -> HttpResponse:
     form = HoldForm(request.POST)
     if chosen is None:
         messages.error(request, "Choose how the hold is resolved. Nothing was changed.")
-    elif not form.is_valid():
-        messages.error(request, f"{_first_error(form)} Nothing was changed.")
-    else:
-        _report(request, lambda: resolve_hold(hold, chosen, person=person, reason=form.cleaned_data["reason"]))
-    return redirect_page(request, reverse("outcomes"))
+        return redirect_page(request, reverse("outcomes"))
+    return _apply(request, form, lambda: resolve_hold(hold, chosen, person=person, reason=form.cleaned_data["reason"]))
 
 
-def _report(request: PageRequest, act: Callable[[], str]) -> None:
+def _apply(request: PageRequest, form: ResolutionForm | HoldForm, act: Callable[[], str]) -> HttpResponse:
+    """Act if the form is valid, and say on the list what happened."""
     try:
-        messages.success(request, mark_hidden_plain(act()))
+        if form.is_valid():
+            messages.success(request, mark_hidden_plain(act()))
+        else:
+            name, errors = next(iter(form.errors.items()))
+            messages.error(request, f"{str(name).capitalize()}: {errors[0]} Nothing was changed.")
     except NotFound:
         messages.error(request, "It was resolved in the meantime. Nothing was changed.")
     except Refusal as refused:
         messages.error(request, mark_hidden_plain(refused.detail))
-
-
-def _first_error(form: ResolutionForm | HoldForm) -> str:
-    name, errors = next(iter(form.errors.items()))
-    return f"{str(name).capitalize()}: {errors[0]}"
+    return redirect_page(request, reverse("outcomes"))
 
 
 def _reconciler(request: PageRequest) -> User:

@@ -36,7 +36,7 @@ COLUMNS = (
 def filter_decidable(person: int) -> Q:
     """Return the filter for requests in the person's queues that they can decide, apart from claims and the deadline."""
     groups = Group.objects.filter(user=person).values("pk")
-    decided = Queue.objects.filter(Q(reviewers__in=groups) | Q(leads__in=groups)).values("pk")
+    decided = permissions.queues_decided_by_members(groups).values("pk")
     led = Queue.objects.filter(leads__in=groups).values("pk")
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     voted = Decision.objects.filter(

@@ -55,6 +55,12 @@ class InboxFilters:
         """Return the search terms; all must match, in any order."""
         return _split_terms(self.text)
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """Return the values that columns must have, apart from the risk, which has two columns."""
+        named = {"queue__slug": self.queue, "reason": self.reason, "agent__slug": self.agent}
+        return {column: asked for column, asked in named.items() if asked}
+
     def but(self, **changed: str) -> InboxFilters:
         """Return these filters with some of them changed."""
         return replace(self, **changed)
@@ -82,13 +88,9 @@ def apply_filters(waits: QuerySet[Interrupt], filters: InboxFilters, *, order: t
     """Return the requests that pass. With search terms, only the first ``SEARCHED`` rows in ``order`` are searched, and
     those that a term names by an id.
     """
-    named = {
-        "queue__slug": filters.queue,
-        "reason": filters.reason,
-        "risk": filters.risk,
-        "agent__slug": filters.agent,
-    }
-    waits = waits.filter(**{member: asked for member, asked in named.items() if asked})
+    waits = waits.filter(**filters.columns)
+    if filters.risk:
+        waits = waits.filter(risk=filters.risk)
     if not filters.terms:
         return waits
     first = Interrupt.objects.filter(pk__in=waits.order_by(*order)[:SEARCHED].values("pk")).values("pk")

@@ -184,8 +184,7 @@ class OpenRequests:
         """Return those of the rows that the person sees only because they started the run."""
         if self.scope.person is None:  # a filter by None would find the runs without an initiator
             return rows.none()
-        named = {"queue__slug": filters.queue, "reason": filters.reason, "agent__slug": filters.agent}
-        rows = rows.filter(**{name: asked for name, asked in named.items() if asked})
+        rows = rows.filter(**filters.columns)
         if filters.risk:
             rows = rows.filter(risk_rank=RISK_RANK[filters.risk])
         beside = Q(queue__in=sorted(self.scope.queues)) | Q(agent__in=sorted(self.scope.agents))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from django.contrib.auth.models import AbstractUser
 
+from reviewqueue import permissions
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.inbox.list_request import ListRequest, address
 from reviewqueue.queries.inbox import View
 from reviewqueue.queries.inbox_counts import InboxCounts
 from reviewqueue.queries.inbox_filters import InboxFilters
-from runs.models import Queue
 
 VIEW_NAMES: dict[View, str] = {
     View.DECIDE: "Mine to decide",
@@ -104,6 +104,4 @@ def _describe_filters(filters: InboxFilters) -> str:
 
 
 def _is_in_a_queue(reader: AbstractUser) -> bool:
-    groups = list(reader.groups.values_list("pk", flat=True))
-    queues = Queue.objects.filter(reviewers__in=groups) | Queue.objects.filter(leads__in=groups)
-    return (queues | Queue.objects.filter(auditors__in=groups)).exists()
+    return permissions.queues_of_members(reader.groups.values("pk")).exists()
