@@ -121,7 +121,8 @@ def _interrupts(present: _Sums, totals: _Sums, now: datetime) -> Iterator[Metric
         age.add_metric([queue], now.timestamp() - min(firsts, default=now.timestamp()))
     yield count
     yield age
-    overdue = Interrupt.objects.filter(interrupts.due_interrupts(before=now))[:MAX_COUNTED].count()
+    # In the order of its index: by an estimate alone, PostgreSQL reads all open requests.
+    overdue = Interrupt.objects.filter(interrupts.due_interrupts(before=now)).order_by("deadline")[:MAX_COUNTED].count()
     yield GaugeMetricFamily(
         "reviewqueue_waits_overdue",
         f"Open requests past their deadline that no sweep has expired yet, up to {MAX_COUNTED}.",

@@ -37,7 +37,7 @@ from runs.locks import lock_interrupt, lock_run, lock_run_by_id, lock_run_of_int
 from runs.models import Continuation, Interrupt, Queue, Run
 from runs.run_status import save_status
 from runs.states import FINAL, Cause, InterruptStatus, Kind, OnExpiry, ResumeWhen, RunStatus
-from runs.sweep import not_deferred, sweep_rows
+from runs.sweep import has_rows, not_deferred, sweep_rows
 from runs.timeline import record_event
 from runs.use_cases import control_child_runs
 from runs.use_cases.end_run import end_if_rejected, end_run, hold_run_for_effect
@@ -264,11 +264,11 @@ def has_due_rows() -> bool:
     """Tell whether a sweep would find a row, with one indexed query per kind."""
     now = clock.now()
     return (
-        Interrupt.objects.filter(due_interrupts(before=now)).exists()
-        or Interrupt.objects.filter(due_reminders(before=now)).exists()
+        has_rows(Interrupt.objects.filter(due_interrupts(before=now)), "deadline")
+        or has_rows(Interrupt.objects.filter(due_reminders(before=now)), "remind_at")
         or Run.objects.filter(filter_lapsed_leases(before=now)).exists()
-        or Continuation.objects.filter(due_checks(before=now)).exists()
-        or Run.objects.filter(filter_due_runs(before=now)).exists()
+        or has_rows(Continuation.objects.filter(due_checks(before=now)), "check_due_at")
+        or has_rows(Run.objects.filter(filter_due_runs(before=now)), "expires_at")
         or unmatched_signals(before=now).exists()
         or control_child_runs.has_due_child_runs(before=now)
         or bool(effect_queries.list_runs_with_overdue_effects(before=now, limit=1))

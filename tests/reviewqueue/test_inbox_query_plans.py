@@ -13,12 +13,14 @@ from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
 from reviewqueue.api.pagination import page
+from reviewqueue.operations.metrics import Metrics
 from reviewqueue.permissions import read_scope
 from reviewqueue.queries import inbox, inbox_counts
 from reviewqueue.queries.inbox import View
 from reviewqueue.queries.inbox_filters import InboxFilters
 from reviewqueue.queries.visible_ranges import interrupt_ranges, list_run_keys
 from runs.models import Interrupt
+from runs.use_cases import expire
 from tests import builders
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db]
@@ -188,3 +190,13 @@ def test_runs_with_a_status_behind_a_queue_are_jumps_in_two_indexes():
     asking = plans(lambda: list_run_keys(scope, before=None, limit=51), of="RECURSIVE asking", executed=True)
     assert "Seq Scan on runs_interrupt" not in asking, asking
     assert re.search(r"Index Cond: \(\(queue_id = asking\S*\.queue_id\) AND \(agent_id > asking", asking), asking
+
+
+def test_a_sweep_and_the_metrics_find_due_requests_in_the_order_of_their_deadlines():
+    """Without an order, PostgreSQL estimates that many requests are due, and reads all open ones to find none."""
+    two_interrupts()
+    for ask in (expire.has_due_rows, lambda: list(Metrics().collect())):
+        plan = plans(ask, of='"runs_interrupt"."deadline" <=')
+        assert "using waits_by_deadline on runs_interrupt" in plan, plan
+        assert "Sort" not in plan, plan
+    assert "waits_by_their_reminder" in plans(expire.has_due_rows, of='"runs_interrupt"."remind_at" <=')

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection, connections
+from django.db import DatabaseError, connection
 from granian.cli import entrypoint
 
 from reviewqueue.management.ports import refuse_busy_port
@@ -50,8 +50,7 @@ class Command(BaseCommand):
             *("--log-level", "error", "reviewqueue.asgi:application"),
         ]
         connection.close()
-        for alias in connections:
-            environment.set_process(connections[alias].settings_dict, "web", pool_size=settings.WEB_THREADS)
+        environment.set_process(connection.settings_dict, "web", pool_size=settings.WEB_THREADS)
         for name in ("reviewqueue.wsgi", "reviewqueue.urls"):  # before the fork, so that the processes share them
             importlib.import_module(name)
         sys.exit(_serve_until_stopped(arguments))

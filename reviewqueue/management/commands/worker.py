@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import connection, connections
+from django.db import connection
 
 from reviewqueue.operations import environment
 from reviewqueue.operations.file_permissions import restrict_old_files
@@ -33,7 +33,6 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         restrict_old_files()
         connection.close()
-        for alias in connections:
-            environment.set_process(connections[alias].settings_dict, "worker", pool_size=0)
+        environment.set_process(connection.settings_dict, "worker", pool_size=0)
         seconds = {name: options[name] for name in ("beat_every", "old_after", "grace")}
         Supervisor(stop_asked=StopAsked(), **seconds).run()
