@@ -101,13 +101,15 @@ class NextKey(Expression):
 class RowList(Subquery):
     """Rows of a queryset in one column of another query, so that one statement reads both.
 
-    The column has a list of model instances with these fields, in the queryset's order; others are deferred.
+    The column has a list of model instances with these fields (numbers, booleans, times, texts and exact JSON), in the
+    queryset's order; others are deferred.
     """
 
     def __init__(self, rows: QuerySet[Any], *names: str) -> None:
         fields = [rows.model._meta.get_field(name) for name in names]
-        super().__init__(rows.values(*names), output_field=_RowListField(rows.model, fields))
-        self.members = ", ".join(f'listed."{field.column}"' for field in fields)
+        columns = [field.attname for field in fields]
+        super().__init__(rows.values(*columns), output_field=_RowListField(rows.model, fields))
+        self.members = ", ".join(f'listed."{column}"' for column in columns)
 
     def as_sql(self, compiler: Any, connection: Any, template: str | None = None, **context: Any) -> Any:
         listed = f"json_group_array(json_array({self.members}))"
@@ -123,11 +125,7 @@ class _RowListField(TextField):  # type: ignore[type-arg]  # not subscriptable w
     def __init__(self, model: type[Model], fields: list[Any]) -> None:
         super().__init__()
         self.listed, self.names = model, [field.attname for field in fields]
-        self.conversions = [
-            (place, _read_datetime if isinstance(field, DateTimeField) else functools.partial(_from_text, field))
-            for place, field in enumerate(fields)
-            if isinstance(field, DateTimeField) or hasattr(field, "from_db_value")
-        ]
+        self.conversions = [(place, read) for place, field in enumerate(fields) if (read := _reader_of(field))]
 
     def from_db_value(self, text: str | None, _expression: object, here: Any) -> list[Model]:
         rows = json.loads(text) if text else []
@@ -135,6 +133,15 @@ class _RowListField(TextField):  # type: ignore[type-arg]  # not subscriptable w
             for place, convert in self.conversions:
                 row[place] = None if row[place] is None else convert(row[place])
         return [_make_instance(self.listed, zip(self.names, row, strict=True), here.alias) for row in rows]
+
+
+def _reader_of(field: Any) -> Callable[[Any], Any] | None:
+    """Return how a value of a field is read from the JSON of the database; ``None``: as it is."""
+    if isinstance(field, DateTimeField):
+        return _read_datetime
+    if isinstance(field, BooleanField):
+        return bool  # a number on SQLite
+    return functools.partial(_from_text, field) if hasattr(field, "from_db_value") else None
 
 
 def _read_datetime(text: str) -> datetime:

@@ -1,7 +1,7 @@
 """Kill switch: while an agent is halted, none of its runs starts, is claimed or begins an effect or a compensation.
 
 Unlike a pause, a halt leaves leases and open interrupts as they are, and only an operator lifts it. A use case reads
-the halt in a statement of its own after the run's lock; joined to the locking statement it would be read before the
+the halt in a statement after the one that locks the run; joined to the locking statement it would be read before the
 wait for the lock.
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Length
@@ -18,7 +19,7 @@ from ledger.actors import agent_actor
 from ledger.effect_queries import EffectsForClaim
 from ledger.errors import NotFound
 from ledger.models import Effect
-from ledger.prepared_queries import PreparedQuery, prepared
+from ledger.prepared_queries import CurrentTime, PreparedQuery, RowList, prepared
 from ledger.transactions import assert_in_transaction, use_case
 from runs.checkpoints import has_recorded_state
 from runs.compensation import list_compensations_of_claim
@@ -27,7 +28,7 @@ from runs.decisions import ClaimedDecisions, read_decisions_for_claim, record_de
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RecordChanged
 from runs.facts import has_changed
 from runs.holds import has_other_holds, lift_holds, open_hold
-from runs.kill_switch import read_halt_and_clock, refuse_halted_agent
+from runs.kill_switch import open_halts, refuse_halted_agent
 from runs.leases import Lease, current_lease, grant_lease
 from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Continuation, Decision, Fact, HandBack, Hold, Permit, Run
@@ -156,25 +157,56 @@ def _claim_next(request: ClaimRequest) -> ClaimedRun | bool | None:
     run = _next_to_lock(len(versions)).first(agent=agent.pk, own=request.code_version, **versions)
     if run is None:
         return None
-    is_halted, now = read_halt_and_clock(agent.pk)
-    if is_halted:
-        return None
-    continuation = _ready_continuation.first(run=run.pk, now=now)
-    if continuation is None:
+    found = read_claim_basis(run)
+    if found is None:
         return False
+    if found.is_halted:
+        return None
+    continuation = found.continuation
     compensating = continuation.kind == ContinuationKind.COMPENSATE
     if not _may_be_claimed(run, compensating=compensating):
         return False
     if not compensating and was_handed_back_by(run, request.code_version):
         return False  # the statement may have read other tables before it got the lock
     continuation.run, continuation.agent = run, agent
-    return _claim(run, continuation, request, now=now) or False
+    return _claim(run, continuation, request, now=found.now, basis=found) or False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimBasis:
+    """What a claim depends on beside the locked run: its ready continuation, the time, and whether its agent is halted."""
+
+    now: datetime
+    is_halted: bool
+    continuation: Continuation
+    facts: list[Fact]
+    has_effects: bool
+
+
+def read_claim_basis(run: Run) -> ClaimBasis | None:
+    """Read it in one statement after the lock; ``None`` without a ready continuation."""
+    continuation: Any = _claim_basis.first(run=run.pk, scope=run.public_id)
+    if continuation is None:
+        return None
+    return ClaimBasis(
+        now=continuation.read_at,
+        is_halted=continuation.is_halted,
+        continuation=continuation,
+        facts=continuation.read_facts,
+        has_effects=continuation.has_effects,
+    )
 
 
 @prepared
-def _ready_continuation(run: int, now: datetime) -> QuerySet[Continuation]:
-    ready = Continuation.objects.filter(run=run, status=ContinuationStatus.READY, not_before__lte=now)
-    return ready.select_related("checkpoint__file")
+def _claim_basis(run: int, scope: str) -> QuerySet[Any]:
+    ready = Continuation.objects.filter(run=run, status=ContinuationStatus.READY, not_before__lte=CurrentTime())
+    facts = Fact.objects.filter(checkpoint=OuterRef("checkpoint")).order_by("id")
+    return ready.select_related("checkpoint__file").annotate(
+        read_at=CurrentTime(),
+        is_halted=Exists(open_halts().filter(agent=OuterRef("agent"))),
+        read_facts=RowList(facts, *[field.name for field in Fact._meta.concrete_fields]),
+        has_effects=Exists(Effect.objects.filter(scope=scope)),
+    )
 
 
 def _versions(code_versions: set[str]) -> dict[str, str]:
@@ -211,13 +243,18 @@ def _next_to_lock(count: int) -> PreparedQuery[Run]:
     return PreparedQuery(lambda: locked_runs(skip_locked=True).filter(_ready(count)).order_by(*in_order)[:1])
 
 
-def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: datetime) -> ClaimedRun | None:
+def _claim(
+    run: Run, continuation: Continuation, request: ClaimRequest, *, now: datetime, basis: ClaimBasis | None = None
+) -> ClaimedRun | None:
     """Lease the ready continuation of the locked run, or send it back and return ``None``."""
     if continuation.checked_until is not None and continuation.checked_until <= now:
         recheck_continuation(run, continuation, now=now)
         save_status(run, now)
         return None
-    consulted, decisions = effect_queries.read_effects_for_claim(run.public_id), _decisions_for(run, continuation)
+    consulted = EffectsForClaim(effects=[], is_whole=True)
+    if basis is None or basis.has_effects:
+        consulted = effect_queries.read_effects_for_claim(run.public_id)
+    decisions = _decisions_for(run, continuation)
     try:
         reopened, decisions = revoke_lost_answers(
             run,
@@ -240,7 +277,7 @@ def _claim(run: Run, continuation: Continuation, request: ClaimRequest, *, now: 
         if changed:
             _hold_changed_records(run, continuation, changed, now=now)
             return None
-    content = _read_content(run, continuation.checkpoint)  # before the writes, which are then one statement
+    content = _read_content(run, continuation.checkpoint, basis)  # before the writes, which are then one statement
     lift_holds(run, HoldKind.STRANDED, by="system:claim", now=now)
     grant_lease(run, seconds=request.lease_seconds, now=now)
     run.attempts += 1
@@ -317,11 +354,12 @@ class _Content:
     undone: list[Effect]
 
 
-def _read_content(run: Run, checkpoint: Checkpoint) -> _Content:
+def _read_content(run: Run, checkpoint: Checkpoint, basis: ClaimBasis | None = None) -> _Content:
+    has_effects = basis is None or basis.has_effects
     return _Content(
-        facts=_facts_of_checkpoint.all(checkpoint=checkpoint.pk),
-        compensated_since=_compensated_since(run, checkpoint),
-        undone=list_compensations_of_claim(run),
+        facts=_facts_of_checkpoint.all(checkpoint=checkpoint.pk) if basis is None else basis.facts,
+        compensated_since=_compensated_since(run, checkpoint) if has_effects else [],
+        undone=list_compensations_of_claim(run) if has_effects else [],
     )
 
 

@@ -61,7 +61,7 @@ def test_a_claim():
     ana.post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "approve"})
     found = statements(worker, "POST", "continuations/claim", {}, 200)
     # One records that a worker has the answer (the undo is judged by that), one reads the events that recorded its rows.
-    at_most(found, sqlite=15, postgresql=12)
+    at_most(found, sqlite=11, postgresql=8)
 
 
 def test_a_claim_that_finds_nothing_opens_no_transaction():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import patch
@@ -17,6 +18,7 @@ from ledger.digests import digest
 from ledger.models import Effect, EffectReport
 from reviewqueue import permissions
 from runs.models import Agent, Checkpoint, Continuation, Decision, Event, Fact, Interrupt, Outcome, Permit, Run
+from runs.use_cases import claim_continuation
 from runs.use_cases.complete_run import complete_run
 from runs.use_cases.report_effect import report_effect
 from runs.use_cases.start_run import NewRun, create_ask
@@ -92,7 +94,8 @@ def with_fixed_ids_and_times() -> ExitStack:
         fixed.enter_context(patch(f"{module}.new_id", lambda prefix: f"{prefix}_{next(numbers)}"))
     fixed.enter_context(builders.at_time(now))
     fixed.enter_context(patch("runs.kill_switch.read_halt_and_clock", lambda _: (False, now())))
-    fixed.enter_context(patch("runs.use_cases.claim_continuation.read_halt_and_clock", lambda _: (False, now())))
+    read = claim_continuation.read_claim_basis
+    fixed.enter_context(patch.object(claim_continuation, "read_claim_basis", lambda run: replace(read(run), now=now())))
     return fixed
 
 
