@@ -55,7 +55,7 @@ def list_rules(schema: Any) -> list[AttachmentRule]:
     """Return the rule of every place of the schema that can name a file."""
     if not _has_attachments(schema):
         return []
-    return [_rule_of(inner) for inner in collect_subschemas(translate(schema)).values() if _is_attachment(inner)]
+    return [rule_of(inner) for inner in collect_subschemas(translate(schema)).values() if _is_attachment(inner)]
 
 
 def list_named_files(schema: Any, value: Any) -> list[NamedFile]:
@@ -74,7 +74,8 @@ def _is_attachment(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("format") == FORMAT
 
 
-def _rule_of(schema: dict[str, Any]) -> AttachmentRule:
+def rule_of(schema: dict[str, Any]) -> AttachmentRule:
+    """Return the rule of one place."""
     named = schema.get("contentMediaType")
     types = (named,) if isinstance(named, str) else MEDIA_TYPES
     return AttachmentRule(media_types=types, max_bytes=min(int(schema.get("maxBytes", MAX_BYTES)), MAX_BYTES))
@@ -83,7 +84,7 @@ def _rule_of(schema: dict[str, Any]) -> AttachmentRule:
 def _files_in(root: Any, schemas: list[Any], value: Any, at: str) -> Iterator[NamedFile]:
     here = _that_apply(root, schemas)
     if isinstance(value, str):
-        rules = tuple(_rule_of(schema) for schema in here if _is_attachment(schema))
+        rules = tuple(rule_of(schema) for schema in here if _is_attachment(schema))
         if rules:
             yield NamedFile(pointer=at, digest=value, rules=rules)
     elif isinstance(value, dict):

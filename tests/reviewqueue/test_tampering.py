@@ -27,6 +27,7 @@ from reviewqueue.operations.doctor import history_integrity, records, row_consis
 from runs.errors import RecordChanged
 from runs.models import (
     Agent,
+    Attachment,
     Checkpoint,
     ConfigurationRecord,
     Decision,
@@ -522,6 +523,21 @@ def test_a_changed_policy_is_named_by_the_doctor():
     assert message == f"Not as recorded: policy {policy.pk} ({policy}) was changed: quorum."
 
 
+def an_attachment(interrupt: Interrupt) -> Attachment:
+    now = clock.now()
+    content = {"name": "LT.pdf", "media_type": "application/pdf", "size": 1, "digest": "sha256:1", "stored_as": "a/1"}
+    return Attachment.objects.create(
+        public_id="att_1",
+        run=interrupt.run,
+        interrupt=interrupt,
+        person=builders.a_reviewer(),
+        status="offered",
+        created_at=now,
+        added_at=now,
+        **content,
+    )
+
+
 @pytest.mark.parametrize("how", ["UPDATE", "DELETE", "TRUNCATE", "REPLACE"])
 @pytest.mark.parametrize("table", records.GUARDED)
 def test_the_database_itself_refuses_to_change_what_is_append_only(table: str, how: str):
@@ -532,7 +548,7 @@ def test_the_database_itself_refuses_to_change_what_is_append_only(table: str, h
     if table in {"runs_revision", "runs_schema", "ledger_order"} and how != "TRUNCATE":
         pytest.skip("the sample has no row of this kind")
     if how != "TRUNCATE":
-        a_sample()
+        an_attachment(a_sample().waiting)
     statement = {
         "UPDATE": f'UPDATE "{table}" SET id = id + 1000000',  # noqa: S608  our own names
         "DELETE": f'DELETE FROM "{table}"',  # noqa: S608  our own names

@@ -118,6 +118,11 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
         return page.show(form.with_error(refusal.detail), status=422)
     form_data = request.POST.copy()
     form_data[field] = attached.digest
+    if request.htmx:
+        request.POST = form_data  # type: ignore[assignment]  # shown again and saved as the draft
+        screen = get_request_page(request.user, interrupt_id, now=now)
+        page = _Page(request=request, screen=screen, now=now)
+        return page.show(parse_decision_form(screen, form_data, validate=False))
     with suppress(drafts.NewerDraft, Refusal):
         drafts.save_draft(person=request.user, interrupt_id=interrupt_id, form=form_data, overwrite=True)
     return redirect_page(request, reverse("interrupt", args=[interrupt_id]))

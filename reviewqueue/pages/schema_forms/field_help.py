@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.template.defaultfilters import filesizeformat
+
 from ledger import exact_json
 from reviewqueue.pages.schema_forms.fields import (
     ABSENT,
@@ -16,6 +18,7 @@ from reviewqueue.pages.schema_forms.fields import (
     DATE,
     DATE_TIME,
     ENTRIES,
+    FILE,
     FIXED,
     INTEGER,
     JSON,
@@ -28,6 +31,7 @@ from reviewqueue.pages.schema_forms.fields import (
 )
 from reviewqueue.pages.schema_forms.pattern_examples import pattern_example
 from runs import schemas
+from runs.schemas.attachments import rule_of
 from runs.schemas.error_messages import FORMAT_LABELS
 
 _MAX_LABEL = 200
@@ -124,11 +128,21 @@ def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
         rules.append(f"at most {schema['maxLength']} characters")
     if widget == INTEGER:
         rules.insert(0, "a whole number")
-    if "format" in schema and widget not in (DATE, DATE_TIME, TIME):
+    if widget == FILE:
+        rules.append(_file_rule(schema))
+    elif "format" in schema and widget not in (DATE, DATE_TIME, TIME):
         rules.append(FORMAT_LABELS[schema["format"]])
     if "pattern" in schema:
         rules += _pattern_rule(schema)
     return ", ".join(rules)
+
+
+def _file_rule(schema: dict[str, Any]) -> str:
+    """Return the types and the size that a file can have, such as "a PDF file of at most 4.8 MB"."""
+    allowed = rule_of(schema)
+    types = [media_type.rpartition("/")[2].upper() for media_type in allowed.media_types]
+    size = filesizeformat(allowed.max_bytes).replace("\N{NO-BREAK SPACE}", " ")
+    return f"a {' or '.join(types)} file of at most {size}"
 
 
 def _pattern_rule(schema: dict[str, Any]) -> list[str]:
