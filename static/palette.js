@@ -54,8 +54,8 @@
   // --- the list -----------------------------------------------------------------------------------------------------
 
   function show() {
-    const words = input.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
-    const fits = (it) => words.every((word) => `${it.group} ${it.label}`.toLocaleLowerCase().includes(word));
+    const terms = input.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+    const fits = (it) => terms.every((term) => `${it.group} ${it.label}`.toLocaleLowerCase().includes(term));
     const shown = commands.filter(fits);
     const text = clean(input.value);
     if (text && search) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.errors import NotFound, PayloadInvalid
-from reviewqueue import saved_filters
+from reviewqueue.inbox_preferences import saved_filters
 from reviewqueue.models import SavedFilter
 from runs.errors import NotPermitted
 from tests import builders
@@ -36,7 +36,7 @@ def test_a_list_is_saved_opened_and_removed_on_the_page():
     assert not SavedFilter.objects.exists()
 
 
-def test_a_private_filter_is_nobody_elses():
+def test_a_private_filter_belongs_to_one_person():
     person, other = desk.lena(), builders.a_reviewer("ben@company.example")
     saved = saved_filters.save_filter(person, name="Urgent", query="risk=high")
     assert (names(person), names(other)) == (["Urgent"], [])

@@ -1,4 +1,4 @@
-"""Snooze: a request leaves one person's list until a time, and nobody else's; it comes back before the deadline."""
+"""Snooze: a request leaves the list of one person until a time, and no other list; it comes back before the deadline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
-from reviewqueue import snoozes
+from reviewqueue.inbox_preferences import snoozes
 from reviewqueue.models import Snooze
 from reviewqueue.queries import inbox, inbox_counts
 from reviewqueue.queries.inbox import View

@@ -11,7 +11,7 @@ from django.http import HttpResponse, QueryDict
 from django.views.decorators.http import require_POST
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import saved_filters
+from reviewqueue.inbox_preferences import saved_filters
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page

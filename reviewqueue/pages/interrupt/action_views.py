@@ -18,7 +18,8 @@ from django.views.decorators.http import require_POST
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import resume_gateway, reviewer_actions, snoozes
+from reviewqueue import resume_gateway, reviewer_actions
+from reviewqueue.inbox_preferences import snoozes
 from reviewqueue.pages.inbox.list_navigation import came_from, list_address, list_suffix, next_request
 from reviewqueue.pages.interrupt.decision_form import new_decision_form
 from reviewqueue.pages.interrupt.interrupt_context import EXTENSIONS, MAX_PEOPLE, SNOOZES, build_interrupt_context

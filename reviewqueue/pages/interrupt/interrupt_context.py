@@ -18,6 +18,7 @@ from ledger.digests import digest
 from ledger.models import Effect
 from reviewqueue import permissions
 from reviewqueue.drafts import author_token
+from reviewqueue.inbox_preferences.snoozes import find_snooze
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import CallText, Labels, describe_call, describe_call_in_a_list, labels_of
 from reviewqueue.pages.interrupt.decision_evidence import new_evidence_budget, split_evidence
@@ -26,7 +27,6 @@ from reviewqueue.pages.interrupt.refusal_messages import names_of_deciders, why_
 from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.pages.runs.timeline_text import timeline_entries
 from reviewqueue.queries.page_queries import RequestPage
-from reviewqueue.snoozes import find_snooze
 from reviewqueue.text.hidden_characters import warnings_in
 from reviewqueue.text.json_values import RenderedValue, count_members, render_arguments, size_label
 from reviewqueue.text.times import duration_label

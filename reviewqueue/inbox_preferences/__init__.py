@@ -1,0 +1,1 @@
+"""What a person sets for their own inbox: snoozes and saved filters."""
