@@ -180,6 +180,11 @@ def visible_queues(person: AbstractUser) -> QuerySet[Queue]:
     return Queue.objects.all() if OPERATORS in groups else queues_of_members(list(groups.values()))
 
 
+def queues_of_member(person: AbstractUser) -> QuerySet[Queue]:
+    """Return the queues of which the person is a reviewer, lead or auditor, without a statement of its own."""
+    return _queues_of(Group.objects.filter(user=person.pk, user__is_active=True).values("pk"))
+
+
 def visible_agents(person: AbstractUser) -> QuerySet[Agent]:
     """Return the agents that the person's groups own; an operator has all."""
     groups = dict(person.groups.values_list("name", "pk")) if person.is_active else {}

@@ -23,15 +23,14 @@ def visible_filters(person: AbstractUser) -> QuerySet[SavedFilter]:
     """Return the person's private filters and those shared with their queues, by name."""
     if not person.is_active:
         return SavedFilter.objects.none()
-    shared = Q(queue__in=permissions.visible_queues(person).values("pk"))
+    shared = Q(queue__in=permissions.queues_of_member(person).values("pk"))
     found = SavedFilter.objects.filter(Q(person=person.pk, queue=None) | shared)
     return found.select_related("queue").order_by("name", "pk")
 
 
 def led_queues(person: AbstractUser) -> QuerySet[Queue]:
     """Return the queues with which the person can share a filter: those that they lead."""
-    groups = list(person.groups.values_list("pk", flat=True)) if person.is_active else []
-    return Queue.objects.filter(leads__in=groups).order_by("slug")
+    return Queue.objects.filter(leads__user=person.pk, leads__user__is_active=True).order_by("slug")
 
 
 @use_case
@@ -45,7 +44,7 @@ def save_filter(person: AbstractUser, *, name: str, query: str, queue: str = "")
         raise PayloadInvalid.at("/name", f"must have 1 to {MAX_NAME_LENGTH} printable characters")
     shared_with = None
     if queue:
-        shared_with = permissions.visible_queues(person).filter(slug=queue).first()
+        shared_with = permissions.queues_of_member(person).filter(slug=queue).first()
         if shared_with is None:
             raise NotFound
         if not permissions.is_lead_of(person, shared_with):
