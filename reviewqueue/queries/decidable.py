@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.expressions import Expression
 
 from reviewqueue import permissions
-from reviewqueue.snoozes import is_snoozed
+from reviewqueue.personal.snoozes import is_snoozed
 from runs.models import Assignee, Decision, Interrupt, Policy, Queue, Run
 from runs.states import DecisionStatus
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from reviewqueue import saved_filters
+from reviewqueue.personal import saved_filters
 from runs.models import Decision
 from tests.browser.test_accessibility import findings
 from tests.browser.test_reviewing import lenas, open_wait

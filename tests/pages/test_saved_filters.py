@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ledger.errors import NotFound, PayloadInvalid
-from reviewqueue import saved_filters
 from reviewqueue.models import SavedFilter
+from reviewqueue.personal import saved_filters
 from runs.errors import NotPermitted
 from tests import builders
 from tests.pages import desk

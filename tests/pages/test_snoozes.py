@@ -8,8 +8,8 @@ import pytest
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
-from reviewqueue import snoozes
 from reviewqueue.models import Snooze
+from reviewqueue.personal import snoozes
 from reviewqueue.queries import inbox, inbox_counts
 from reviewqueue.queries.inbox import View
 from runs.errors import AlreadyDecided, NotPermitted

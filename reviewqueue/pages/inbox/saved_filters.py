@@ -11,10 +11,10 @@ from django.http import HttpResponse, QueryDict
 from django.views.decorators.http import require_POST
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import saved_filters
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page
+from reviewqueue.personal import saved_filters
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 
 MAX_QUERY_LENGTH = 1_000

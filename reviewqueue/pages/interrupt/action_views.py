@@ -18,12 +18,13 @@ from django.views.decorators.http import require_POST
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
-from reviewqueue import resume_gateway, reviewer_actions, snoozes
+from reviewqueue import resume_gateway, reviewer_actions
 from reviewqueue.pages.inbox.list_navigation import came_from, list_address, list_suffix, next_request
 from reviewqueue.pages.interrupt.decision_form import new_decision_form
 from reviewqueue.pages.interrupt.interrupt_context import EXTENSIONS, MAX_PEOPLE, SNOOZES, build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import status_of
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
+from reviewqueue.personal import snoozes
 from reviewqueue.queries.page_queries import get_request_page
 from runs.models import Interrupt
 

@@ -25,8 +25,8 @@ from reviewqueue.pages.interrupt.earlier_versions import previous_decisions
 from reviewqueue.pages.interrupt.refusal_messages import names_of_deciders, why_cannot_decide
 from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.pages.runs.timeline_text import timeline_entries
+from reviewqueue.personal.snoozes import find_snooze
 from reviewqueue.queries.page_queries import RequestPage
-from reviewqueue.snoozes import find_snooze
 from reviewqueue.text.hidden_characters import warnings_in
 from reviewqueue.text.json_values import RenderedValue, count_members, render_arguments, size_label
 from reviewqueue.text.times import duration_label

@@ -1,0 +1,1 @@
+"""What a person keeps for themselves beside the requests: snoozes and saved filters."""
