@@ -75,8 +75,11 @@ def unknown_path(request: HttpRequest, **_: Any) -> HttpResponse:
 
 
 v1 = [
-    path("agents/me", client_identity.ClientIdentityView.as_view()),
+    # The most frequent calls come first, because Django tries the paths in this order.
     path("asks", runs.AskView.as_view()),
+    path("interrupts/<id:interrupt_id>/decisions", interrupts.DecisionsView.as_view()),
+    path("continuations/claim", continuations.ClaimContinuationsView.as_view()),
+    path("agents/me", client_identity.ClientIdentityView.as_view()),
     path("asks/batch", batches.AskBatchView.as_view()),
     path("runs", runs.RunsView.as_view()),
     path("runs/<id:run_id>", runs.RunView.as_view()),
@@ -129,7 +132,6 @@ v1 = [
     path("evidence", evidence.EvidenceView.as_view()),
     path("interrupts", interrupts.InterruptsView.as_view()),
     path("interrupts/<id:interrupt_id>", interrupts.InterruptView.as_view()),
-    path("interrupts/<id:interrupt_id>/decisions", interrupts.DecisionsView.as_view()),
     path("interrupts/<id:interrupt_id>/claim", reviewer_actions.ClaimView.as_view()),
     path("interrupts/<id:interrupt_id>/release", reviewer_actions.ReleaseView.as_view()),
     path("interrupts/<id:interrupt_id>/withdraw", interrupts.WithdrawView.as_view()),
@@ -148,7 +150,6 @@ v1 = [
     path("schema", schema.SchemaView.as_view()),
     path("audit-log", audit_log.AuditLogView.as_view()),
     path("insights", insights.InsightsView.as_view()),
-    path("continuations/claim", continuations.ClaimContinuationsView.as_view()),
     path("continuations/<id:continuation_id>/claim", continuations.ClaimContinuationView.as_view()),
     re_path("", unknown_path),
 ]
