@@ -83,8 +83,11 @@ def unknown_path(request: HttpRequest, **_: Any) -> HttpResponse:
 
 
 v1 = [
-    path("agents/me", client_identity.ClientIdentityView.as_view()),
+    # The most frequent calls come first, because Django tries the paths in this order.
     path("asks", runs.AskView.as_view()),
+    path("interrupts/<id:interrupt_id>/decisions", interrupts.DecisionsView.as_view()),
+    path("continuations/claim", continuations.ClaimContinuationsView.as_view()),
+    path("agents/me", client_identity.ClientIdentityView.as_view()),
     path("asks/batch", batches.AskBatchView.as_view()),
     path("runs", runs.RunsView.as_view()),
     path("runs/<id:run_id>", runs.RunView.as_view()),
@@ -137,7 +140,6 @@ v1 = [
     path("evidence", evidence.EvidenceView.as_view()),
     path("interrupts", interrupts.InterruptsView.as_view()),
     path("interrupts/<id:interrupt_id>", interrupts.InterruptView.as_view()),
-    path("interrupts/<id:interrupt_id>/decisions", interrupts.DecisionsView.as_view()),
     path("interrupts/<id:interrupt_id>/attachments", attachments.AttachmentsView.as_view()),
     path("interrupts/<id:interrupt_id>/attachments/<file_digest:digest>", attachments.AttachmentView.as_view()),
     path("interrupts/<id:interrupt_id>/claim", reviewer_actions.ClaimView.as_view()),
@@ -158,7 +160,6 @@ v1 = [
     path("schema", schema.SchemaView.as_view()),
     path("audit-log", audit_log.AuditLogView.as_view()),
     path("insights", insights.InsightsView.as_view()),
-    path("continuations/claim", continuations.ClaimContinuationsView.as_view()),
     path("continuations/<id:continuation_id>/claim", continuations.ClaimContinuationView.as_view()),
     re_path("", unknown_path),
 ]
