@@ -261,7 +261,7 @@ def set_process(settings: dict[str, Any], process: str, *, pool_size: int) -> No
     if process == "web":
         # A long poll returns its connection to the pool while it waits; opening a new one costs 7 ms each time.
         options["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 10}
-        settings |= {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": False}
+        settings |= {name: 0 for name in ("CONN_MAX_AGE", "CONN_HEALTH_CHECKS") if name in settings}
     else:
         # django-q2 forks, and a pool does not survive a fork.
         settings |= {"CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}

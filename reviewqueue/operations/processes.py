@@ -126,7 +126,7 @@ def fork(run: Callable[[], object], *, title: str, **environment: str) -> Forked
         os.close(began)
         _set_title(title)
         stop_with_parent()
-        if os.getppid() == parent:  # else it was killed before the kernel knew
+        if os.getppid() == parent:  # else it ended before this process asked for the signal
             for sign in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(sign, signal.SIG_DFL)
             os.environ.update(environment)
