@@ -14,19 +14,19 @@
   }
 
   document.addEventListener("change", (event) => {
-    if (!event.target.matches?.(".attach input[type=file]") || event.target.files.length === 0) return;
-    event.target.closest(".attach").querySelector("[data-attach]").click();
+    if (!event.target.matches?.(".dnd input[type=file]") || event.target.files.length === 0) return;
+    event.target.closest(".dnd").querySelector("[data-attach]").click();
   });
 
   document.addEventListener("paste", (event) => {
     const files = event.clipboardData?.files ?? [];
-    const field = event.target.closest?.(".attach") ?? document.querySelector(".attach");
+    const field = event.target.closest?.(".dnd") ?? document.querySelector(".dnd");
     if (take(field, files)) event.preventDefault();
   });
 
   for (const type of ["dragover", "drop"]) {
     document.addEventListener(type, (event) => {
-      const field = event.target.closest?.(".attach");
+      const field = event.target.closest?.(".dnd");
       if (!field || !event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
       if (type === "drop") take(field, event.dataTransfer.files);

@@ -16,7 +16,7 @@ from tests.pages.test_attachments import PDF, SCHEMA
 CARRY = """([kind, name, content]) => {
   const files = new DataTransfer();
   files.items.add(new File([content], name));
-  const field = document.querySelector(".attach");
+  const field = document.querySelector(".dnd");
   const event = kind === "paste"
     ? new ClipboardEvent("paste", {clipboardData: files, bubbles: true, cancelable: true})
     : new DragEvent("drop", {dataTransfer: files, bubbles: true, cancelable: true});
@@ -49,7 +49,7 @@ def test_row_15_a_file_is_attached_and_its_digest_answered(lenas: Page, kind: st
     lenas.get_by_label("remark").fill("Seen by me.")
     file = {"name": "LT-2026.pdf", "mimeType": "application/pdf", "buffer": PDF}
     if kind == "choose":
-        lenas.locator(".attach input[type=file]").first.set_input_files(file)
+        lenas.locator(".dnd input[type=file]").first.set_input_files(file)
     else:
         lenas.evaluate(CARRY, [kind, "LT-2026.pdf", PDF.decode()])
     shown_digest(lenas)
@@ -62,7 +62,7 @@ def test_row_15_a_file_is_attached_and_its_digest_answered(lenas: Page, kind: st
 def test_row_15_a_refused_file_is_explained_at_once(lenas: Page):  # noqa: F811
     open_request(lenas)
     file = {"name": "LT-2026.pdf", "mimeType": "application/pdf", "buffer": b"<html><script>alert(1)</script>"}
-    lenas.locator(".attach input[type=file]").first.set_input_files(file)
+    lenas.locator(".dnd input[type=file]").first.set_input_files(file)
     expect(lenas.get_by_text("The content of the file is not, or not only, of the type").first).to_be_visible()
     assert not Attachment.objects.exists()
 
@@ -70,7 +70,7 @@ def test_row_15_a_refused_file_is_explained_at_once(lenas: Page):  # noqa: F811
 def test_row_15_and_25_a_file_is_attached_without_javascript(without_script: Page):  # noqa: F811
     open_request(without_script)
     file = {"name": "LT-2026.pdf", "mimeType": "application/pdf", "buffer": PDF}
-    without_script.locator(".attach input[type=file]").first.set_input_files(file)
+    without_script.locator(".dnd input[type=file]").first.set_input_files(file)
     without_script.get_by_role("button", name="Attach").first.click()
     shown_digest(without_script)
     without_script.get_by_role("button", name="Send this answer").click()
