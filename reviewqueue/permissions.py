@@ -180,9 +180,9 @@ def visible_queues(person: AbstractUser) -> QuerySet[Queue]:
     return Queue.objects.all() if OPERATORS in groups else queues_of_members(list(groups.values()))
 
 
-def queues_of_member(person: AbstractUser) -> QuerySet[Queue]:
+def queues_of(person: AbstractUser) -> QuerySet[Queue]:
     """Return the queues of which the person is a reviewer, lead or auditor, without a statement of its own."""
-    return _queues_of(Group.objects.filter(user=person.pk, user__is_active=True).values("pk"))
+    return queues_of_members(Group.objects.filter(user=person.pk, user__is_active=True).values("pk"))
 
 
 def visible_agents(person: AbstractUser) -> QuerySet[Agent]:

@@ -23,7 +23,7 @@ def visible_filters(person: AbstractUser) -> QuerySet[SavedFilter]:
     """Return the person's private filters and those shared with their queues, by name."""
     if not person.is_active:
         return SavedFilter.objects.none()
-    shared = Q(queue__in=permissions.queues_of_member(person).values("pk"))
+    shared = Q(queue__in=permissions.queues_of(person).values("pk"))
     found = SavedFilter.objects.filter(Q(person=person.pk, queue=None) | shared)
     return found.select_related("queue").order_by("name", "pk")
 
@@ -44,7 +44,7 @@ def save_filter(person: AbstractUser, *, name: str, query: str, queue: str = "")
         raise PayloadInvalid.at("/name", f"must have 1 to {MAX_NAME_LENGTH} printable characters")
     shared_with = None
     if queue:
-        shared_with = permissions.queues_of_member(person).filter(slug=queue).first()
+        shared_with = permissions.queues_of(person).filter(slug=queue).first()
         if shared_with is None:
             raise NotFound
         if not permissions.is_lead_of(person, shared_with):
