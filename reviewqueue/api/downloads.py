@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from django.http import FileResponse, HttpResponse, HttpResponseBase
 
-from reviewqueue.api.binary_bodies import MEDIA_TYPE as MEDIA_TYPE_OF_BYTES
-from reviewqueue.api.binary_bodies import content_digest_header
-from reviewqueue.queries.evidence_export import IN_MEMORY, MEDIA_TYPE, EvidenceFile
+from reviewqueue.api.binary_bodies import MEDIA_TYPE, content_digest_header
+from reviewqueue.queries.evidence_export import IN_MEMORY, EvidenceFile
 from runs.file_storage import PIECE
 from runs.use_cases.attach_file import DownloadedAttachment
 
@@ -17,9 +16,7 @@ _INERT = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "defau
 def send_attachment(found: DownloadedAttachment) -> FileResponse:
     """Send an attached file, whose bytes were verified, as a download."""
     attachment = found.attachment
-    response = FileResponse(
-        found.bytes.file, as_attachment=True, filename=attachment.name, content_type=MEDIA_TYPE_OF_BYTES
-    )
+    response = FileResponse(found.bytes.file, as_attachment=True, filename=attachment.name, content_type=MEDIA_TYPE)
     response.block_size = PIECE
     for header, value in _INERT.items():
         response[header] = value

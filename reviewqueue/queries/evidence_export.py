@@ -48,7 +48,6 @@ from runs.models import (
 from runs.states import VALID_DECISIONS, DecisionStatus
 
 FORMAT = "reviewqueue-evidence-1"
-MEDIA_TYPE = "application/jsonl"
 #: In the place of a value whose member is named like a secret.
 MASK = "[masked]"
 _SCHEMA = re.compile(

@@ -41,7 +41,7 @@ class Caller:
         told = reply.headers.get("Content-Type", "")
         content = b"".join(reply.streaming_content) if reply.streaming else reply.content
         check_against_document(method=method, path=path, status=reply.status_code, kind=told, content=content)
-        is_file = reply.streaming or told.startswith("application/jsonl")
+        is_file = reply.streaming or told.startswith("application/octet-stream")
         body = content if is_file else parse(content) if content else None
         return Reply(reply.status_code, body, reply.headers)
 

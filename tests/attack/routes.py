@@ -510,7 +510,10 @@ def routes_of_the_map() -> Iterator[tuple[str, str]]:
 
 
 #: Routes whose body is no JSON: they have a corpus of their own (`test_file_payloads`).
-TAKING_BYTES = {("PUT", "runs/<id:run_id>/checkpoints/<number:number>/file")}
+TAKING_BYTES = {
+    ("PUT", "runs/<id:run_id>/checkpoints/<number:number>/file"),
+    ("POST", "interrupts/<id:interrupt_id>/attachments"),
+}
 
 
 def taking_bodies() -> list[tuple[str, str]]:

@@ -270,11 +270,10 @@ def totals() -> dict[tuple[str, str], int]:
     return {(total.measure, total.part): total.number for total in RollupTotal.objects.exclude(number=0)}
 
 
-def test_an_event_marks_no_day_before_the_shown_ones(monkeypatch: pytest.MonkeyPatch, one_instant: None):
+def test_an_event_marks_no_day_before_the_shown_ones(one_instant: None):
     assert timedelta(days=2 * max(PERIODS)) < counting.SHOWN
     ana, at = builders.a_reviewer(), long_ago()
-    with monkeypatch.context() as past:
-        past.setattr(clock, "now", lambda: at)
+    with builders.at_time(lambda: at):
         count()
         interrupt = builders.a_waiting_interrupt()
         builders.decide(interrupt, ana)
@@ -287,10 +286,9 @@ def test_an_event_marks_no_day_before_the_shown_ones(monkeypatch: pytest.MonkeyP
     assert totals() == {(cells.CLOSED, "answered 0 0"): 1, (cells.DECISIONS, "accepted "): 1}
 
 
-def test_totals_stay_right_if_an_old_decision_is_revoked(monkeypatch: pytest.MonkeyPatch, one_instant: None):
+def test_totals_stay_right_if_an_old_decision_is_revoked(one_instant: None):
     ana, at = builders.a_reviewer(), long_ago()
-    with monkeypatch.context() as past:
-        past.setattr(clock, "now", lambda: at)
+    with builders.at_time(lambda: at):
         count()
         interrupt = builders.a_waiting_interrupt()
         builders.decide(interrupt, ana)

@@ -34,7 +34,6 @@ from reviewqueue.api.problems import (
 from reviewqueue.api.problems import MEDIA_TYPE as PROBLEM_TYPE
 from reviewqueue.api.response_serializers import ResponseSerializer, Schema, json_schema_of
 from reviewqueue.api.serializers.fields import KEY_SCHEMA, RequestSerializer
-from reviewqueue.queries.evidence_export import MEDIA_TYPE as LINES_TYPE
 
 PREFIX = "/api/v1/"
 
@@ -191,7 +190,7 @@ class OperationSchema(AutoSchema):
             described: dict[str, Any] = {"description": _RESPONSE_DESCRIPTIONS[status]}
             found[str(status)] = described
             if body == JSON_LINES:
-                described["content"] = {LINES_TYPE: {"schema": {"type": "string", "contentMediaType": LINES_TYPE}}}
+                described["content"] = _BYTES
                 continue
             if isinstance(body, str):
                 described |= {"content": _BYTES, "headers": _BYTES_HEADERS}
