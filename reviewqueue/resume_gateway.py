@@ -97,7 +97,7 @@ class _Submission:
     door: str
     request_key: str
     second_factor: SecondFactorProof | None = None
-    attachments: tuple[int, ...] = ()
+    attachments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,10 +154,10 @@ def submit_decision(
     try:
         validate_answer(interrupt, answer)
         named = check_attachments(interrupt, responder, answer)
+        return _decide(interrupt.pk, replace(submission, attachments=tuple(named)))
     except InputInvalid:
         _record_misfit(interrupt.pk, submission)
         raise
-    return _decide(interrupt.pk, replace(submission, attachments=tuple(named)))
 
 
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
@@ -204,7 +204,7 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
         return _record_refused(run, interrupt, submission, status, refusal, now=now)
-    if not keep_attachments(submission.attachments):
+    if not keep_attachments(interrupt, responder, submission.attachments):
         raise InputInvalid("A file of the answer was erased meanwhile. Attach it again.")
     count = _count_answer(interrupt, submission.answer)
     decision = record_decision(

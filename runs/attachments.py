@@ -77,8 +77,9 @@ def offer_attachment(run: Run, attachment: Attachment, *, now: datetime) -> bool
     return True
 
 
-def check_attachments(interrupt: Interrupt, person: AbstractBaseUser, answer: Answer) -> list[int]:
-    """Return the primary keys of the files that an answer names.
+def check_attachments(interrupt: Interrupt, person: AbstractBaseUser, answer: Answer) -> list[str]:
+    """Return the digests of the files that an answer names. An erased file counts until ``keep_attachments``, because a
+    closed request and a repeated decision have replies of their own.
 
     Raises ``InputInvalid`` for a file that this person has not attached to this request, or that does not fit its place.
     """
@@ -87,7 +88,8 @@ def check_attachments(interrupt: Interrupt, person: AbstractBaseUser, answer: An
     named = list_named_files(answer_schema(interrupt), answer.input)
     if not named:
         return []
-    own = {file.digest: file for file in list_usable(interrupt, person.pk)}
+    attached = Attachment.objects.filter(interrupt=interrupt, person=person.pk).exclude(added_at=None)
+    own = {file.digest: file for file in attached}
     problems = []
     for place in named:
         file = own.get(place.digest)
@@ -99,16 +101,17 @@ def check_attachments(interrupt: Interrupt, person: AbstractBaseUser, answer: An
             problems.append(Problem(f"/input{place.pointer}", wrong[0]))
     if problems:
         raise InputInvalid(errors=problems)
-    return sorted({own[place.digest].pk for place in named})
+    return sorted({place.digest for place in named})
 
 
-def keep_attachments(named: Sequence[int]) -> bool:
-    """Keep the files that a decision names, under the run's lock. False: one of them is about to be erased."""
+def keep_attachments(interrupt: Interrupt, person: AbstractBaseUser, named: Sequence[str]) -> bool:
+    """Keep the files that a decision names, under the run's lock. False: one of them is erased, or is about to be."""
     assert_in_transaction()
     if not named:
         return True
-    _move("keep", Q(pk__in=named))
-    return Attachment.objects.filter(pk__in=named, status=FileStatus.KEPT).count() == len(named)
+    own = Q(interrupt=interrupt, person=person.pk, digest__in=named)
+    _move("keep", own)
+    return Attachment.objects.filter(own, status=FileStatus.KEPT).count() == len(named)
 
 
 def attachments_of(decision: Decision) -> list[Attachment]:

@@ -21,9 +21,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import CommandError
 from django.db import connections
 
 from reviewqueue.operations.installation import ARGUMENTS, WORKING_FOLDER
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopAsked:
@@ -31,7 +35,7 @@ class StopAsked:
 
     def __init__(self) -> None:
         self._asked = threading.Event()
-        for sign in (signal.SIGTERM, signal.SIGINT):
+        for sign in _STOP_SIGNALS:
             signal.signal(sign, self._note)
 
     def _note(self, sign: int, frame: FrameType | None) -> None:
@@ -104,16 +108,26 @@ class ForkedChild:
 def fork(run: Callable[[], object], *, title: str, **environment: str) -> ForkedChild:
     """Run a function in a child with a session of its own. They share memory until one of them writes to it.
 
-    ``title``: what `ps` and `top` show as the command, up to 15 characters. The caller has one thread. Its connections are
-    closed, because a connection belongs to one process.
+    ``title``: what `ps` and `top` show as the command, up to 15 characters. The connections of the caller are closed,
+    because a connection belongs to one process. Raises ``RuntimeError`` if the caller has other threads: the child would
+    have their locks, but not the threads.
     """
-    connections.close_all()
+    _close_connections()
+    _refuse_other_threads()
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited; the kernel would discard the exit status
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     gc.collect()
     gc.freeze()  # else the first collection of each process would copy the shared memory
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush_output()
     began, begin = os.pipe()
-    parent, pid = os.getpid(), os.fork()
+    # A stop signal waits until the child has its own handlers; else the copied ones of its parent would discard it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    parent, pid = os.getpid(), -1
+    try:
+        pid = os.fork()
+    finally:
+        if pid:  # in the parent, also without a child
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     if pid:
         os.close(begin)
         os.read(began, 1)  # from here on its group can be killed
@@ -127,19 +141,51 @@ def fork(run: Callable[[], object], *, title: str, **environment: str) -> Forked
         _set_title(title)
         stop_with_parent()
         if os.getppid() == parent:  # else it ended before this process asked for the signal
-            for sign in (signal.SIGTERM, signal.SIGINT):
+            for sign in _STOP_SIGNALS:
                 signal.signal(sign, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.environ.update(environment)
             run()
             status = 0
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 1
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            _write_error(f"{end.code}\n")
+    except (CommandError, ImproperlyConfigured) as problem:  # as `manage.py` reports them
+        status = getattr(problem, "returncode", 1)
+        _write_error(f"{problem}\n")
     except BaseException:  # noqa: BLE001  the child must not return into the code of its parent
-        traceback.print_exc()
+        _write_error(traceback.format_exc())
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        try:
+            _flush_output()
+        finally:
+            os._exit(status)
+
+
+def _close_connections() -> None:
+    connections.close_all()
+    for connection in connections.all(initialized_only=True):
+        close_pool = getattr(connection, "close_pool", None)
+        if close_pool is not None:  # of PostgreSQL; else the child would get a pool without its threads
+            close_pool()
+
+
+def _refuse_other_threads() -> None:
+    others = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
+    if others:
+        raise RuntimeError(f"A process with other threads cannot fork: {', '.join(others)}")
+
+
+def _flush_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # a pipe without a reader, or a full disk
+            stream.flush()
+
+
+def _write_error(text: str) -> None:
+    with contextlib.suppress(Exception):
+        sys.stderr.write(text)
 
 
 def _set_title(title: str) -> None:

@@ -13,6 +13,8 @@ from runs.models import Agent, Interrupt, Run
 from runs.states import RunStatus
 
 _NEWEST = ("-id",)
+#: Jumps between two index ranges. Where they alternate and have little in common, one read of both costs less than more.
+MAX_STEPS = 20_000
 
 
 def interrupt_ranges(scope: VisibleScope, statuses: Iterable[str]) -> list[Q]:
@@ -89,28 +91,42 @@ def _asking_agents(queues: list[int], agent: int | None) -> list[tuple[int, int]
 
 #: The runs that are in two index ranges, newest first: those behind a queue (turn 1), and those with a status (turn 0).
 #: Each step jumps to the next place in the other range, so rows that only one of them has cost nothing where they
-#: follow each other. A place that both have is a result.
+#: follow each other. A place that both have is a result. If the last step has been made, both ranges are read from its
+#: place on. Not materialized: SQLite would make all steps before it returns the first row.
 _WITH_STATUS = """
-WITH RECURSIVE step(place, came, turn) AS (
+WITH RECURSIVE step(place, came, turn, number) AS NOT MATERIALIZED (
     SELECT (SELECT i.run_id FROM runs_interrupt i WHERE i.queue_id = {queue} AND i.agent_id = {agent} {older}
-        ORDER BY i.run_id DESC LIMIT 1), CAST(0 AS bigint), 1
+        ORDER BY i.run_id DESC LIMIT 1), CAST(0 AS bigint), 1, 1
     UNION ALL
     SELECT CASE WHEN step.turn = 1
         THEN (SELECT r.id FROM runs_run r WHERE r.agent_id = {agent} AND r.status = %s AND r.id <= step.place
             ORDER BY r.id DESC LIMIT 1)
         ELSE (SELECT i.run_id FROM runs_interrupt i WHERE i.queue_id = {queue} AND i.agent_id = {agent}
             AND i.run_id <= step.place - CASE WHEN step.place = step.came THEN 1 ELSE 0 END
-            ORDER BY i.run_id DESC LIMIT 1) END, step.place, 1 - step.turn
-    FROM step WHERE step.place IS NOT NULL
+            ORDER BY i.run_id DESC LIMIT 1) END, step.place, 1 - step.turn, step.number + 1
+    FROM step WHERE step.place IS NOT NULL AND step.number < {steps}
 )
-SELECT place AS run_id FROM step WHERE turn = 0 AND place = came LIMIT {limit}
+SELECT run_id FROM (SELECT place AS run_id FROM step WHERE turn = 0 AND place = came LIMIT {limit}) AS near
+UNION ALL
+SELECT run_id FROM (
+    SELECT i.run_id FROM runs_interrupt i WHERE i.queue_id = {queue} AND i.agent_id = {agent} AND i.run_id <= {stopped}
+    INTERSECT
+    SELECT r.id FROM runs_run r WHERE r.agent_id = {agent} AND r.status = %s AND r.id <= {stopped}
+    ORDER BY run_id DESC LIMIT {limit}
+) AS rest
+LIMIT {limit}
 """
+#: NULL if the steps ended before the last one. A result at this place has been returned.
+_STOPPED = "(SELECT place - CASE WHEN turn = 0 AND place = came THEN 1 ELSE 0 END FROM step WHERE number = {steps})"
 
 
 def _with_status(queue: int, agent: int, *, status: str, before: int | None, limit: int) -> Statement:
     older = "" if before is None else f"AND i.run_id < {int(before)}"
-    text = _WITH_STATUS.format(queue=int(queue), agent=int(agent), older=older, limit=int(limit))
-    return text, [status]
+    stopped = _STOPPED.format(steps=MAX_STEPS)
+    text = _WITH_STATUS.format(
+        queue=int(queue), agent=int(agent), older=older, limit=int(limit), steps=MAX_STEPS, stopped=stopped
+    )
+    return text, [status, status]
 
 
 def _all_agents() -> list[int]:

@@ -93,15 +93,19 @@ def claim_continuations(request: ClaimRequest, *, limit: int) -> list[ClaimedRun
     A run that a worker of the same code version handed back as unreadable is not offered to it again.
     """
     claimed = _find_repeated_claims(request) if request.request_key else []
-    misses = 0
+    if claimed and _count_state_characters(claimed) > MAX_STATE_CHARACTERS:
+        return claimed
+    misses, measured = 0, len(claimed)
     while (not claimed or len(claimed) < limit) and misses < MAX_MISSES:
         outcome = _claim_next(request)
         if outcome is None:
             break
         if isinstance(outcome, ClaimedRun):
             claimed.append(outcome)
-            if len(claimed) % CLAIMS_BETWEEN_SIZES == 0 and _count_state_characters(claimed) > MAX_STATE_CHARACTERS:
-                break
+            if len(claimed) - measured >= CLAIMS_BETWEEN_SIZES:
+                measured = len(claimed)
+                if _count_state_characters(claimed) > MAX_STATE_CHARACTERS:
+                    break
         else:
             misses += 1
     return claimed

@@ -168,3 +168,17 @@ def test_a_claim_of_many_runs_ends_when_their_states_are_large(monkeypatch):
     assert [len(it["checkpoint"]["state"]) for it in first] == [500, 500, 1_500, 1_500]
     assert [len(it["checkpoint"]["state"]) for it in rest] == [10]
     assert worker.post("continuations/claim", {"max": 101}).status == 422
+
+
+def test_a_repeated_claim_whose_states_are_large_claims_no_further_run(monkeypatch):
+    monkeypatch.setattr(claim_continuation, "CLAIMS_BETWEEN_SIZES", 2)
+    monkeypatch.setattr(claim_continuation, "MAX_STATE_CHARACTERS", 1_000)
+    worker = a_worker()
+    for size in (800, 800, 10):
+        run, lease = a_started_run(worker)
+        checkpoint = {"after": 0, "step": "s", "state": "x" * size}
+        assert worker.post(f"runs/{run}/checkpoints", checkpoint, Run_Lease=lease).status == 201
+        assert worker.post(f"runs/{run}/lease/release", {"reason": "retry"}, Run_Lease=lease).status == 200
+    first, repeated = (worker.post("continuations/claim", {"max": 100}, Idempotency_Key="one").body for _ in range(2))
+    assert [len(it["checkpoint"]["state"]) for it in first] == [800, 800]
+    assert [it["run"]["id"] for it in repeated] == [it["run"]["id"] for it in first]

@@ -20,10 +20,10 @@ from reviewqueue.operations.doctor import records
 from reviewqueue.queries import evidence_export
 from runs import attachments
 from runs.attachment_content import clean_name
-from runs.errors import AttachmentRefused, InputInvalid, InterruptCancelled
+from runs.errors import AlreadyDecided, AttachmentRefused, InputInvalid, InterruptCancelled
 from runs.file_storage import spool_upload
 from runs.models import Attachment, Decision, Event, Interrupt
-from runs.states import FileStatus
+from runs.states import DecisionStatus, FileStatus
 from runs.use_cases import erase_snapshots
 from runs.use_cases.attach_file import attach_file
 from tests import builders
@@ -208,6 +208,40 @@ def test_only_who_can_decide_an_open_request_attaches_a_file():
     assert attachments.delete_unwanted_attachments(limit=9) == 1
     attached.refresh_from_db()
     assert (attached.status, default_storage.exists(attached.stored_as)) == (FileStatus.ERASED, False)
+
+
+def test_an_answer_with_an_erased_file_to_a_closed_request_is_a_duplicate():
+    interrupt, ana, ben = a_request(), builders.a_reviewer(), builders.a_reviewer("ben@example.org")
+    of_ana, of_ben = attach(interrupt, ana), attach(interrupt, ben, PDF.replace(b"1.7", b"1.6"))
+    answer(interrupt, ana, of_ana.digest)
+    Interrupt.objects.filter(pk=interrupt.pk).update(closed_at=clock.now() - timedelta(hours=2))
+    assert attachments.delete_unwanted_attachments(limit=9) == 1
+    with pytest.raises(AlreadyDecided):
+        answer(interrupt, ben, of_ben.digest)
+    assert Decision.objects.get(by=ben).status == DecisionStatus.DUPLICATE
+
+
+@pytest.mark.parametrize("key", ["k", ""])
+def test_a_repeated_decision_returns_its_receipt_after_its_file_was_erased(key: str):
+    interrupt, person = a_request(), builders.a_reviewer()
+    given = {"input": {"certificate": attach(interrupt, person).digest}, "request_key": key}
+    first = builders.decide(interrupt, person, "answer", **given)
+    attachments.mark_attachments_for_deletion(interrupt.run)
+    assert attachments.delete_unwanted_attachments(limit=9) == 1
+    repeated = builders.decide(interrupt, person, "answer", **given)
+    assert (repeated.replayed, repeated.decision.pk) == (True, first.decision.pk)
+
+
+def test_an_answer_with_an_erased_file_to_an_open_request_is_invalid_and_keeps_no_other_file():
+    interrupt, person = a_request(), builders.a_reviewer()
+    erased, other = attach(interrupt, person), attach(interrupt, person, PNG)
+    Attachment.objects.filter(pk=erased.pk).update(status=FileStatus.ERASED)
+    with pytest.raises(InputInvalid, match="Attach it again"):
+        answer(interrupt, person, erased.digest, photos=[other.digest])
+    assert Decision.objects.get().status == DecisionStatus.INVALID
+    other.refresh_from_db()
+    assert other.status == FileStatus.OFFERED
+    answer(interrupt, person, attach(interrupt, person).digest)  # the same bytes again
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from reviewqueue import permissions
+from reviewqueue.queries import visible_ranges
 from reviewqueue.queries.visible_ranges import list_run_keys
 from runs.models import Interrupt, Run
 from tests import builders
@@ -33,7 +34,9 @@ def runs_of_three_agents_and_queues() -> User:
     return ana
 
 
-def test_a_list_by_status_is_the_same_as_by_the_permission_of_each_row():
+@pytest.mark.parametrize("steps", [visible_ranges.MAX_STEPS, 1, 2, 3, 4, 5])
+def test_a_list_by_status_is_the_same_as_by_the_permission_of_each_row(monkeypatch, steps: int):
+    monkeypatch.setattr(visible_ranges, "MAX_STEPS", steps)
     ana = runs_of_three_agents_and_queues()
     scope = permissions.read_scope(ana)
     assert len(scope.queues) == 2
