@@ -17,6 +17,8 @@ from django.test import Client
 from ledger import clock
 from reviewqueue import permissions
 from reviewqueue.operations.doctor import records
+from reviewqueue.pages.schema_forms import Field, build_form, parse_submission
+from reviewqueue.pages.schema_forms.fields import LINE, all_nodes
 from reviewqueue.queries import evidence_export
 from runs import attachments
 from runs.attachment_content import clean_name
@@ -229,19 +231,122 @@ def test_a_file_is_attached_and_the_answer_sent_without_a_script():
     file = SimpleUploadedFile("../LT\u202e.pdf", PDF, content_type="text/html")
     address = f"/interrupts/{interrupt.public_id}"
     attached = browser.post(f"{address}/attachments?field={field}", form | {remark: "Seen.", f"file:{field}": file})
-    assert attached.status_code == 302
-    page = browser.get(address).content.decode()
+    assert attached.status_code == 200
     stored = Attachment.objects.get()
-    assert f'value="{stored.digest}" selected' in page
-    assert "Seen." in page  # what was entered is a draft
+    for page in (attached.content.decode(), browser.get(address).content.decode()):
+        assert f'value="{stored.digest}" selected' in page
+        assert "Seen." in page  # what was entered is a draft
     assert stored.name == "LT.pdf"
-    entered = {field: stored.digest, remark: "Seen.", f"{field.replace('certificate', 'photos')}.-rows": ""}
+    entered = {field: stored.digest, remark: "Seen.", rows_of(field): ""}
     form = desk.form_of(browser, interrupt)
     decided = browser.post(address, form | entered | {"verdict": "answer", "act": "answer"})
     assert decided.status_code == 302, decided.content.decode()[:2000]
     decision = Decision.objects.get()
     assert decision.input == {"certificate": stored.digest, "remark": "Seen."}
     assert stored.name in browser.get(f"/decisions/{decision.public_id}").content.decode()
+
+
+def test_attaching_a_file_loses_no_input_and_keeps_the_list():
+    """A field named like a secret and a long form are in no draft; the form itself still has them."""
+    schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "pin": {"type": "string"}}}
+    interrupt, person = a_request(schema), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    form = desk.form_of(browser, interrupt) | {"list": "view=open&q=crane"}
+    field, remark = fields_of(browser, interrupt)
+    entered = {"input.pin": "secret-4711", remark: "x" * 250_000, f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    page = browser.post(f"/interrupts/{interrupt.public_id}/attachments?field={field}", form | entered).content.decode()
+    assert "secret-4711" in page
+    assert "x" * 250_000 in page
+    assert 'name="list" value="view=open&amp;q=crane"' in page
+    assert re.search(f'id="{re.escape(field)}"[^>]*autofocus', page), "the field takes the focus"
+    assert 'data-attached="LT.pdf"' in page
+
+
+def test_attaching_a_file_does_not_replace_the_newer_draft_of_another_tab():
+    interrupt, person = a_request(), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    field, remark = fields_of(browser, interrupt)
+    address = f"/interrupts/{interrupt.public_id}"
+    old, new = desk.form_of(browser, interrupt), desk.form_of(browser, interrupt)
+    browser.post(f"{address}/typed", new | {remark: "Newer."}, headers={"HX-Request": "true"})
+    file = {f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    page = browser.post(f"{address}/attachments?field={field}", old | {remark: "Older."} | file).content.decode()
+    assert "Older." in page
+    assert "Newer." in browser.get(address).content.decode()
+
+
+def test_a_file_sent_after_the_session_expired_leads_back_to_the_request_with_the_input():
+    interrupt, person = a_request(), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    form = desk.form_of(browser, interrupt)
+    field, remark = fields_of(browser, interrupt)
+    address = f"/interrupts/{interrupt.public_id}"
+    browser.session.flush()
+    file = {f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    refused = browser.post(f"{address}/attachments?field={field}", form | {remark: "Seen."} | file)
+    assert refused["Location"] == f"/account/login/?next={address}"
+    browser.force_login(person)
+    assert "Seen." in browser.get(address).content.decode()
+    assert not Attachment.objects.exists()
+
+
+def test_a_file_for_a_request_that_closed_meanwhile_is_refused_and_the_input_shown_to_copy():
+    interrupt, person = a_request(), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    form = desk.form_of(browser, interrupt)
+    field, remark = fields_of(browser, interrupt)
+    Interrupt.objects.filter(pk=interrupt.pk).update(status="cancelled", closed_at=clock.now())
+    entered = {"verdict": "answer", remark: "Seen.", f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    shown = browser.post(f"/interrupts/{interrupt.public_id}/attachments?field={field}", form | entered)
+    assert shown.status_code == 410 or shown.status_code == 409
+    assert "Seen." in shown.content.decode()
+    assert not Attachment.objects.exists()
+
+
+def test_a_chosen_file_that_was_not_attached_is_a_problem_at_its_field():
+    interrupt, person = a_request(), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    field, _ = fields_of(browser, interrupt)
+    form = desk.form_of(browser, interrupt) | {"verdict": "answer", "act": "answer", rows_of(field): ""}
+    attached = attach(interrupt, person).digest
+    for chosen in ({f"file:{field}": "LT.pdf", field: ""}, {f"file:{field}": "other.pdf", field: attached}):
+        shown = browser.post(f"/interrupts/{interrupt.public_id}", form | chosen)
+        assert shown.status_code == 422
+        page = shown.content.decode()
+        assert "the chosen file is not attached; press “Attach” first" in page
+        assert "is missing" not in page
+        assert f'href="#{field}"' in page
+    assert not Decision.objects.exists()
+    sent = browser.post(f"/interrupts/{interrupt.public_id}", form | {f"file:{field}": "", field: attached})
+    assert sent.status_code == 302
+    assert Decision.objects.count() == 1
+
+
+def rows_of(field: str) -> str:
+    return f"{field.replace('certificate', 'photos')}.-rows"
+
+
+def test_a_digest_in_a_call_is_edited_as_a_text():
+    """No file belongs to a call. The digest is shown, an unchanged one is kept, and the page needs no attached file."""
+    schema = {"type": "object", "properties": {"f": {"type": "string", "format": "attachment"}}}
+    digests = [f"sha256:{letter * 64}" for letter in "ab"]
+    form = build_form(schema, proposed={"f": digests[0]}, prefix="arguments")
+    assert {node.widget for node in all_nodes(form.root) if isinstance(node, Field)} >= {LINE}
+    for digest in digests:
+        assert parse_submission(form, {"arguments.f": digest}).value == {"f": digest}
+    proposal = {"name": "file_it", "arguments": {"f": digests[0]}}
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(proposal=proposal))
+    Interrupt.objects.filter(pk=interrupt.pk).update(proposal=proposal | {"schema": schema})
+    browser = Client()
+    browser.force_login(builders.a_reviewer())
+    page = browser.get(f"/interrupts/{interrupt.public_id}")
+    assert page.status_code == 200
+    assert f'value="{digests[0]}"' in page.content.decode()
 
 
 def test_a_refused_file_is_explained_and_nothing_entered_is_lost():
