@@ -33,7 +33,7 @@ from runs.errors import AttachmentRefused, InputInvalid
 from runs.file_storage import spool_upload
 from runs.policies import needs_second_factor
 from runs.states import Kind, Verdict
-from runs.use_cases.attach_file import attach_file
+from runs.use_cases.attach_file import attach_file, check_upload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,15 +111,12 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
     try:
         if sent is None:
             raise AttachmentRefused("Choose a file first.")
+        why_not = permissions.why_not_decide
+        check_upload(screen.interrupt, request.user, why_not=why_not, size=sent.size or 0)
         spooled = spool_upload(sent.chunks())
         with spooled.file:
-            attached = attach_file(
-                screen.interrupt,
-                request.user,
-                name=sent.name or "",
-                sent=spooled,
-                why_not=permissions.why_not_decide,
-            )
+            name = sent.name or ""
+            attached = attach_file(screen.interrupt, request.user, name=name, sent=spooled, why_not=why_not)
     except NotFound:
         raise
     except (AttachmentRefused, Busy) as refusal:
@@ -128,7 +125,7 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
     except Refusal as refusal:
         return _show_refusal(page, parse_decision_form(screen, request.POST, validate=False), refusal)
     form_data = request.POST.copy()
-    form_data[field] = attached.digest
+    form_data[field] = attached.attachment.digest
     request.POST = form_data  # type: ignore[assignment]  # shown again and saved as the draft
     screen = get_request_page(request.user, interrupt_id, now=now)
     page = _Page(request=request, screen=screen, now=now)
