@@ -289,15 +289,15 @@ def _drafts_to_delete() -> models.QuerySet[TypedAnswer]:
 # --- drafts of expired sessions -----------------------------------------------------------------------------------------
 
 
-def keep_in_session(request: HttpRequest) -> None:
-    """Keep a form that was sent after its session expired, until its author signs in and opens its page.
+def keep_in_session(request: HttpRequest, *, path: str) -> None:
+    """Keep a form that was sent after its session expired, until its author signs in and opens its page at ``path``.
 
     Only a form that this server rendered is kept; otherwise strangers could fill the session table.
     """
     author, text = _author_of(request.POST), draft_of(request.POST).urlencode()
     if author and len(text) <= MAX_LENGTH:
         at = clock.now().isoformat()
-        request.session[SESSION_KEY] = {"path": request.path, "who": author, "post": text, "at": at}
+        request.session[SESSION_KEY] = {"path": path, "who": author, "post": text, "at": at}
 
 
 def delete_session_draft(request: HttpRequest) -> None:

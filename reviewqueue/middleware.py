@@ -184,6 +184,12 @@ def is_decision_view(view: Callable[..., HttpResponseBase]) -> bool:
     return getattr(view, _KEEPS_DRAFT, False)
 
 
+def page_of_decision_form(request: HttpRequest) -> str:
+    """Return the address of the request that a decision form is about; the form is also posted to attach a file."""
+    match = request.resolver_match
+    return request.path if match is None else reverse("interrupt", kwargs=match.kwargs)
+
+
 class LoginRequiredSavingDraft(LoginRequiredMiddleware):
     """Require a session for every view not marked ``login_not_required``. Save the form of a decision first."""
 
@@ -194,9 +200,10 @@ class LoginRequiredSavingDraft(LoginRequiredMiddleware):
         if getattr(view_func, _POLLED, False):
             # A script polls this view: a redirect would leave the page and lose unsent input.
             return HttpResponse(_SESSION_ENDED, status=403)
-        back = request.path if request.method == "POST" else request.get_full_path()
+        back = request.get_full_path()
         if request.method == "POST" and is_decision_view(view_func):
-            drafts.keep_in_session(request)
+            back = page_of_decision_form(request)
+            drafts.keep_in_session(request, path=back)
         elif request.method == "POST":
             back = "/"
         if request.headers.get("HX-Request") == "true":

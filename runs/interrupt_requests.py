@@ -22,6 +22,7 @@ from runs.errors import SchemaUnsupported
 from runs.facts import RequestedFact
 from runs.models import Fact, Interrupt, Policy, Queue, Schema
 from runs.policies import RequestedTerms
+from runs.schemas import attachments
 from runs.states import VERDICTS_OF, Kind
 
 
@@ -164,6 +165,8 @@ def check_schemas(wait: RequestedInterrupt, at: str) -> None:
     """Refuse an unusable schema, and a proposal that does not match its own schema."""
     if wait.input_schema is not None:
         _check_schema(wait.input_schema, f"{at}/input_schema")
+        if wait.kind in WITHOUT_PEOPLE:
+            _refuse_attachments(wait.input_schema, f"{at}/input_schema", "signal")
     check_proposal(wait.proposal, at)
 
 
@@ -171,6 +174,7 @@ def check_proposal(proposal: Any, at: str) -> None:
     """Refuse a proposal whose arguments do not match its own schema."""
     if proposal is not None and "schema" in proposal:
         _check_schema(proposal["schema"], f"{at}/proposal/schema")
+        _refuse_attachments(proposal["schema"], f"{at}/proposal/schema", "call")
         problems = schemas.validate(proposal["schema"], proposal["arguments"])
         if problems:
             raise PayloadInvalid(
@@ -185,6 +189,13 @@ def _check_schema(body: Any, at: str) -> None:
     except SchemaUnsupported as refused:
         errors = [Problem(at + problem.pointer, problem.message) for problem in refused.errors]
         raise SchemaUnsupported(refused.detail, errors=errors) from None
+
+
+def _refuse_attachments(body: Any, at: str, what: str) -> None:
+    """Refuse a schema that asks for a file where no reviewer can attach one."""
+    message = f"must not be attachment: a file is attached to an answer, not to a {what}"
+    if errors := [Problem(at + place, message) for place in attachments.list_places(body)]:
+        raise SchemaUnsupported(f"This schema cannot be used. At {errors[0].pointer}: it {message}.", errors=errors)
 
 
 def find_people(addresses: list[str]) -> list[User | None]:

@@ -17,6 +17,7 @@ from runs import schemas
 from runs.configuration_history import is_as_recorded, recorded_policy
 from runs.errors import PolicyRefuses, RecordChanged
 from runs.models import Agent, EffectRule, Interrupt, Policy, Queue
+from runs.schemas.attachments import list_named_files
 from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, SecondFactor, Verdict
 
 #: The reasons that migrations create, whose version 1 has no queue, with their descriptions.
@@ -318,6 +319,9 @@ def _check_default_answer(policy: Policy, wish: dict[str, Any], *, verdicts: lis
                 "The default answer does not match the input schema.",
                 errors=[Problem(f"{at}/input{problem.pointer}", problem.message) for problem in problems],
             )
+        if named := list_named_files(schema, wish["input"]):
+            message = "must not name a file: only a reviewer attaches files"
+            raise PayloadInvalid.at(f"{at}/input{named[0].pointer}", message)
 
 
 def _risk(policy: Policy, wish: str | None, at: str) -> str:

@@ -39,7 +39,7 @@
   // Text entered while a form is being sent is not part of that request: it is entered again into the form that returns.
   let sentValues = null;
   const controls = () =>
-    [...document.querySelectorAll("#main form :is(input, textarea, select)[name]")].filter((control) => control.type !== "hidden");
+    [...document.querySelectorAll("#main form :is(input, textarea, select)[name]")].filter((control) => !["hidden", "file"].includes(control.type));
   const isChoice = (control) => control.type === "radio" || control.type === "checkbox";
   const keyOf = (control) => JSON.stringify([control.form.id, control.name, isChoice(control) ? control.value : ""]);
   const valueOf = (control) => (isChoice(control) ? control.checked : control.value);

@@ -10,6 +10,10 @@
     one.items.add(files[0]);
     input.files = one.files;
     input.dispatchEvent(new Event("change", { bubbles: true }));
+    if (files.length > 1) {
+      const message = `A field takes one file: only ${files[0].name} was taken, the other files were not.`;
+      document.dispatchEvent(new CustomEvent("reviewqueue:warn", { detail: { message } }));
+    }
     return true;
   }
 
@@ -18,10 +22,17 @@
     event.target.closest(".dnd").querySelector("[data-attach]").click();
   });
 
+  const BUTTONS = ["button", "checkbox", "file", "radio", "reset", "submit"];
+  const takesText = (it) => it.isContentEditable || it.matches?.("textarea") || (it.matches?.("input") && !BUTTONS.includes(it.type));
+
+  // The clipboard can have a text and a picture of it, such as the cells of a spreadsheet: the text is pasted where the
+  // reader writes, and the picture only into the field that has the focus.
   document.addEventListener("paste", (event) => {
-    const files = event.clipboardData?.files ?? [];
-    const field = event.target.closest?.(".dnd") ?? document.querySelector(".dnd");
-    if (take(field, files)) event.preventDefault();
+    const { files = [], types = [] } = event.clipboardData ?? {};
+    if (takesText(event.target)) return;
+    const visible = [...document.querySelectorAll(".dnd")].filter((it) => it.checkVisibility());
+    const single = visible.length === 1 && !types.includes("text/plain") ? visible[0] : null;
+    if (take(event.target.closest?.(".dnd") ?? single, files)) event.preventDefault();
   });
 
   for (const type of ["dragover", "drop"]) {
@@ -32,4 +43,9 @@
       if (type === "drop") take(field, event.dataTransfer.files);
     });
   }
+
+  document.addEventListener("htmx:afterSettle", (event) => {
+    const attached = event.detail.requestConfig?.elt.matches("[data-attach]") && document.querySelector("[data-attached]");
+    if (attached) document.getElementById("says").textContent = `Attached ${attached.dataset.attached}`;
+  });
 })();

@@ -248,10 +248,7 @@ def _postgresql(address: str, *, process: str, pool_size: int, pooled: bool) -> 
 
 
 def set_process(settings: dict[str, Any], process: str, *, pool_size: int) -> None:
-    """Change the settings of a database to those of this kind of process, before it opens a connection.
-
-    A command calls it too: `up` becomes web and worker by forks, after the settings were read.
-    """
+    """Change the settings of a database to those of this kind of process, before it opens a connection."""
     if "postgresql" not in settings["ENGINE"]:
         return
     options = settings["OPTIONS"]

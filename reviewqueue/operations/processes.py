@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import connections
 
+from reviewqueue.operations.environment import set_process
 from reviewqueue.operations.installation import ARGUMENTS, WORKING_FOLDER
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -161,6 +163,15 @@ def fork(run: Callable[[], object], *, title: str, **environment: str) -> Forked
             _flush_output()
         finally:
             os._exit(status)
+
+
+def become(process: str, *, pool_size: int = 0) -> None:
+    """Give this process the settings of its kind, before it opens a connection. `up` becomes web and worker by forks, after
+    the settings were read.
+    """
+    connections.close_all()
+    settings.PROCESS = process
+    set_process(connections["default"].settings_dict, process, pool_size=pool_size)
 
 
 def _close_connections() -> None:

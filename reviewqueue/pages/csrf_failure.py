@@ -19,7 +19,7 @@ from django.shortcuts import redirect, render, resolve_url
 from django.utils.html import format_html
 
 from reviewqueue import drafts
-from reviewqueue.middleware import is_decision_view
+from reviewqueue.middleware import is_decision_view, page_of_decision_form
 
 MAX_TEXTS = 50
 MAX_TEXT_LENGTH = 20_000
@@ -60,5 +60,7 @@ def _is_signed_in_as_another(request: HttpRequest) -> bool:
 def _page_of(request: HttpRequest) -> str:
     """Return the address of the page with the form, or the inbox if that address takes only a POST."""
     match = request.resolver_match
-    has_page = match is not None and (is_decision_view(match.func) or match.view_name in _PAGES_WITH_FORMS)
+    if match is not None and is_decision_view(match.func):
+        return page_of_decision_form(request)
+    has_page = match is not None and match.view_name in _PAGES_WITH_FORMS
     return request.path if has_page else resolve_url("inbox")

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ledger.errors import Problem
 from ledger.exact_json import dumps
-from runs.schemas.translation import translate
+from runs.schemas.translation import translate, translation_of
 from runs.schemas.traversal import collect_subschemas, join_pointer, resolve_reference, schema_at
 
 FORMAT = "attachment"
@@ -58,6 +59,15 @@ def list_rules(schema: Any) -> list[AttachmentRule]:
     return [rule_of(inner) for inner in collect_subschemas(translate(schema)).values() if _is_attachment(inner)]
 
 
+def list_places(schema: Any) -> list[str]:
+    """Return the pointer of every place of the schema that can name a file."""
+    if not _has_attachments(schema):
+        return []
+    translation = translation_of(schema)
+    found = [place for place, inner in collect_subschemas(translation.schema).items() if _is_attachment(inner)]
+    return [translation.original(Problem(f"{place}/format", "")).pointer for place in found]
+
+
 def list_named_files(schema: Any, value: Any) -> list[NamedFile]:
     """Return the places of a valid answer that name files."""
     if not _has_attachments(schema):
@@ -85,7 +95,8 @@ def _files_in(root: Any, schemas: list[Any], value: Any, at: str) -> Iterator[Na
     here = _that_apply(root, schemas)
     if isinstance(value, str):
         rules = tuple(rule_of(schema) for schema in here if _is_attachment(schema))
-        if rules:
+        # Another text is valid by another branch, such as the constant "none".
+        if rules and is_digest(value):
             yield NamedFile(pointer=at, digest=value, rules=rules)
     elif isinstance(value, dict):
         for name, member in value.items():

@@ -30,13 +30,21 @@ from runs.file_storage import NotStored, SpooledFile, read_stored_file, spool_up
 from runs.locks import lock_run_and_interrupt
 from runs.models import Attachment, Interrupt, Run
 from runs.run_status import save_status
-from runs.schemas.attachments import list_rules
+from runs.schemas.attachments import MAX_BYTES, AttachmentRule, list_rules
 from runs.states import FileStatus, InterruptStatus
 from runs.timeline import record_event
 
 logger = logging.getLogger(__name__)
 
 WhyNot = Callable[[AbstractUser, Interrupt], Refusal | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttachedFile:
+    """An attachment. ``created`` False: the person had attached these bytes to the request before."""
+
+    attachment: Attachment
+    created: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +55,17 @@ class DownloadedAttachment:
     bytes: SpooledFile
 
 
+def check_upload(interrupt: Interrupt, person: AbstractUser, *, why_not: WhyNot, size: int = 0) -> None:
+    """Refuse a file before its bytes are read. ``attach_file`` repeats this under the run's lock."""
+    _refuse_closed(interrupt, person, why_not)
+    _rules_of(interrupt)
+    if size > MAX_BYTES:
+        raise AttachmentRefused(f"The file must have at most {MAX_BYTES} bytes, not {size}.")
+
+
 def attach_file(
     interrupt: Interrupt, person: AbstractUser, *, name: str, sent: SpooledFile, why_not: WhyNot
-) -> Attachment:
+) -> AttachedFile:
     """Store a file for an answer of this person. The same bytes again return the first attachment.
 
     ``why_not`` says why the person cannot decide the request. Raises that refusal, how the request was closed,
@@ -59,7 +75,7 @@ def attach_file(
     kept = clean_name(name, media_type)
     created = _begin(interrupt.pk, person, name=kept, media_type=media_type, sent=sent, why_not=why_not)
     if created.status != FileStatus.ARRIVING:
-        return created
+        return AttachedFile(attachment=created, created=False)
     try:
         store_file(created.stored_as, sent)
         finished = _finish(created.pk, interrupt.pk, person, why_not=why_not)
@@ -72,13 +88,18 @@ def attach_file(
         raise
     if finished.pk != created.pk:
         mark_failed_attachment_for_deletion(created.pk)
-    return finished
+    return AttachedFile(attachment=finished, created=finished.pk == created.pk)
 
 
-def _checked_type(interrupt: Interrupt, sent: SpooledFile) -> str:
+def _rules_of(interrupt: Interrupt) -> list[AttachmentRule]:
     rules = list_rules(answer_schema(interrupt))
     if not rules:
         raise AttachmentRefused("This request asks for no file.")
+    return rules
+
+
+def _checked_type(interrupt: Interrupt, sent: SpooledFile) -> str:
+    rules = _rules_of(interrupt)
     if sent.size == 0:
         raise AttachmentRefused("The file is empty.")
     allowed = sorted({kind for rule in rules for kind in rule.media_types})
@@ -134,24 +155,31 @@ def _finish(pk: int, interrupt_pk: int, person: AbstractUser, *, why_not: WhyNot
 
 def _lock_open(interrupt_pk: int, person: AbstractUser, why_not: WhyNot) -> tuple[Run, Interrupt]:
     run, interrupt = lock_run_and_interrupt(interrupt_pk)
+    _refuse_closed(interrupt, person, why_not)
+    return run, interrupt
+
+
+def _refuse_closed(interrupt: Interrupt, person: AbstractUser, why_not: WhyNot) -> None:
     refusal = why_not(person, interrupt)
     if refusal is not None:
         raise refusal
     if interrupt.status != InterruptStatus.WAITING:
         raise closed_refusal(interrupt, find_winning_decision(interrupt))
-    return run, interrupt
 
 
-def download_attachment(interrupt: Interrupt, digest: str) -> DownloadedAttachment:
+def download_attachment(interrupt: Interrupt, digest: str, *, reader: int | None) -> DownloadedAttachment:
     """Return a file that was attached to a request, its bytes verified by digest and size.
+
+    ``reader`` is the primary key of a person, ``None`` for an agent. A file that no decision names is only for the person
+    who attached it. Several people can attach the same bytes; a copy that a decision names comes first.
 
     Raises ``NotFound``, ``SnapshotErased``, ``FileDamaged``, and ``Busy`` if the storage fails.
     """
     found = Attachment.objects.filter(interrupt=interrupt, digest=digest).exclude(added_at=None)
-    usable = found.filter(status__in=[FileStatus.OFFERED, FileStatus.KEPT])
-    attachment = usable.order_by("id").first()
+    kept = found.filter(status=FileStatus.KEPT).order_by("id").first()
+    attachment = kept or found.filter(status=FileStatus.OFFERED, person=reader).order_by("id").first()
     if attachment is None:
-        if found.exists():
+        if found.exclude(status=FileStatus.OFFERED).exists():
             raise SnapshotErased("This file was erased after its retention period.", digest=digest)
         raise NotFound
     try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
 import zlib
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,13 @@ from django.test import Client
 
 from ledger import clock
 from reviewqueue import permissions
+from reviewqueue.api.binary_bodies import content_digest_header
 from reviewqueue.operations.doctor import records
+from reviewqueue.pages.schema_forms import Field, build_form, parse_submission
+from reviewqueue.pages.schema_forms.fields import LINE, all_nodes
 from reviewqueue.queries import evidence_export
 from runs import attachments
-from runs.attachment_content import clean_name
+from runs.attachment_content import clean_name, recognize
 from runs.errors import AlreadyDecided, AttachmentRefused, InputInvalid, InterruptCancelled
 from runs.file_storage import spool_upload
 from runs.models import Attachment, Decision, Event, Interrupt
@@ -27,15 +32,17 @@ from runs.states import DecisionStatus, FileStatus
 from runs.use_cases import erase_snapshots
 from runs.use_cases.attach_file import attach_file
 from tests import builders
-from tests.api.calls import Caller, a_reviewer_client, a_worker
+from tests.api.calls import Caller, a_reviewer_client, a_worker, the_approval, the_wait
 from tests.pages import desk
 
 pytestmark = pytest.mark.django_db
 
 PDF = b"%PDF-1.7\n1 0 obj\n<< /Type /Catalog >>\nendobj\ntrailer << /Root 1 0 R >>\n%%EOF\n"
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + b"\x00" * 17 + b"\x00\x00\x00\x00IEND\xae\x42\x60\x82"
-JPEG = b"\xff\xd8\xff\xe0" + b"\x00" * 20 + b"\xff\xd9"
+SCAN = b"\xff\xda\x00\x08" + b"\x00" * 6 + b"\x12\xff\x00\x34"
+JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + b"\x00" * 10 + SCAN + b"\xff\xd9"
 ZIP = b"PK\x03\x04" + zlib.compress(b"\x00" * 10_000_000) + b"PK\x05\x06" + b"\x00" * 18
+END_OF_ZIP = b"PK\x05\x06" + b"\x00" * 16
 HTML, SVG = b"<html><script>alert(1)</script></html>", b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'
 
 SCHEMA = {
@@ -69,7 +76,7 @@ def a_request(schema: Any = SCHEMA) -> Interrupt:
 def attach(interrupt: Interrupt, person: User, content: bytes = PDF, name: str = "LT-2026.pdf") -> Attachment:
     sent = spool_upload([content])
     with sent.file:
-        return attach_file(interrupt, person, name=name, sent=sent, why_not=permissions.why_not_decide)
+        return attach_file(interrupt, person, name=name, sent=sent, why_not=permissions.why_not_decide).attachment
 
 
 def answer(interrupt: Interrupt, person: User, digest: str, **more: Any) -> Any:
@@ -96,6 +103,14 @@ def answer(interrupt: Interrupt, person: User, digest: str, **more: Any) -> Any:
         (PNG + HTML, "trailing.png"),
         (PNG[:-4], "cut off.png"),
         (JPEG + HTML, "trailing.jpg"),
+        (PNG + END_OF_ZIP + b"\x0c\x00" + PNG[-12:], "archive-with-the-end-of-a-picture.png"),
+        (JPEG + END_OF_ZIP + b"\x02\x00" + JPEG[-2:], "archive-with-the-end-of-a-picture.jpg"),
+        (PNG[:-12] + b"\x00\x00\x00\x16zipZ" + END_OF_ZIP + b"\x10\x00" + PNG[-16:], "archive-in-a-chunk.png"),
+        (PNG + PNG[-12:], "chunk-after-the-end.png"),
+        (JPEG + b"\x00" * 9 + b"\xff\xd9", "trailing-zeros.jpg"),
+        (JPEG[:4] + HTML + JPEG[-2:], "no-segments.jpg"),
+        (JPEG[:20] + JPEG[-2:], "no-data.jpg"),
+        (JPEG[:-2], "cut off.jpg"),
         (b"GIF89a" + b"\x00" * 20, "picture.png"),
         (b"MZ" + b"\x00" * 200, "setup.pdf"),
     ],
@@ -106,6 +121,18 @@ def test_a_file_that_is_not_only_of_an_allowed_type_is_refused_and_nothing_is_st
         attach(interrupt, person, content, name)
     assert not Attachment.objects.exists()
     assert not default_storage.exists("attachments")
+
+
+def test_pictures_of_many_parts_are_recognized():
+    chunks = b"\x00\x00\x00\x05tEXthello\x00\x00\x00\x00" * 100
+    long_scan = JPEG[:-2] + b"\x11" * 20_000 + b"\xff\xd0\x22\xff\xff\xd9"
+    for content, media_type in (
+        (PNG[:-12] + chunks + PNG[-12:], "image/png"),
+        (JPEG + JPEG, "image/jpeg"),  # as phones store a photo with its depth
+        (JPEG[:-2] + b"\xff\xc4\x00\x04\x00\x00" + SCAN + JPEG[-2:], "image/jpeg"),  # progressive
+        (long_scan, "image/jpeg"),
+    ):
+        assert recognize(io.BytesIO(content), len(content)) == media_type
 
 
 def test_types_sizes_and_counts_are_those_of_the_schema():
@@ -194,6 +221,34 @@ def test_a_file_of_another_person_or_of_another_request_cannot_be_named():
     assert Attachment.objects.get().status == FileStatus.OFFERED
 
 
+@pytest.mark.parametrize("other", [{"const": "none"}, {"type": "null"}, {"type": "string", "maxLength": 20}])
+def test_an_answer_that_names_no_file_is_valid_where_the_schema_allows_another_value(other):
+    schema = {"anyOf": [{"type": "string", "format": "attachment"}, other]}
+    value = None if other == {"type": "null"} else "none"
+    interrupt = a_request({"type": "object", "properties": {"certificate": schema}})
+    assert builders.decide(interrupt, builders.a_reviewer(), "answer", input={"certificate": value}).decision
+    left_out = a_request({"type": "object", "properties": {"certificate": schema}})
+    assert builders.decide(left_out, builders.a_reviewer(), "answer", input={}).decision
+
+
+def test_a_file_that_no_decision_names_is_only_for_the_person_who_attached_it():
+    interrupt, ana, ben = a_request(), builders.a_reviewer(), builders.a_reviewer("ben@example.org")
+    unsent = attach(interrupt, ana)
+    page, api = (
+        f"{at}/attachments/{unsent.digest}"
+        for at in (f"/interrupts/{interrupt.public_id}", f"interrupts/{interrupt.public_id}")
+    )
+    for person, status in ((ana, 200), (ben, 404)):
+        browser = Client()
+        browser.force_login(person)
+        assert browser.get(page).status_code == status
+        assert a_reviewer_client(person).get(api).status == status
+    Path(default_storage.path(unsent.stored_as)).write_bytes(b"damaged")
+    answer(interrupt, ben, attach(interrupt, ben).digest)
+    for person in (ana, ben):
+        assert a_reviewer_client(person).get(api).body == PDF  # the copy that the decision names
+
+
 def test_only_who_can_decide_an_open_request_attaches_a_file():
     interrupt = a_request()
     with pytest.raises(Exception, match="not a reviewer"):
@@ -263,19 +318,122 @@ def test_a_file_is_attached_and_the_answer_sent_without_a_script():
     file = SimpleUploadedFile("../LT\u202e.pdf", PDF, content_type="text/html")
     address = f"/interrupts/{interrupt.public_id}"
     attached = browser.post(f"{address}/attachments?field={field}", form | {remark: "Seen.", f"file:{field}": file})
-    assert attached.status_code == 302
-    page = browser.get(address).content.decode()
+    assert attached.status_code == 200
     stored = Attachment.objects.get()
-    assert f'value="{stored.digest}" selected' in page
-    assert "Seen." in page  # what was entered is a draft
+    for page in (attached.content.decode(), browser.get(address).content.decode()):
+        assert f'value="{stored.digest}" selected' in page
+        assert "Seen." in page  # what was entered is a draft
     assert stored.name == "LT.pdf"
-    entered = {field: stored.digest, remark: "Seen.", f"{field.replace('certificate', 'photos')}.-rows": ""}
+    entered = {field: stored.digest, remark: "Seen.", rows_of(field): ""}
     form = desk.form_of(browser, interrupt)
     decided = browser.post(address, form | entered | {"verdict": "answer", "act": "answer"})
     assert decided.status_code == 302, decided.content.decode()[:2000]
     decision = Decision.objects.get()
     assert decision.input == {"certificate": stored.digest, "remark": "Seen."}
     assert stored.name in browser.get(f"/decisions/{decision.public_id}").content.decode()
+
+
+def test_attaching_a_file_loses_no_input_and_keeps_the_list():
+    """A field named like a secret and a long form are in no draft; the form itself still has them."""
+    schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "pin": {"type": "string"}}}
+    interrupt, person = a_request(schema), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    form = desk.form_of(browser, interrupt) | {"list": "view=open&q=crane"}
+    field, remark = fields_of(browser, interrupt)
+    entered = {"input.pin": "secret-4711", remark: "x" * 250_000, f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    page = browser.post(f"/interrupts/{interrupt.public_id}/attachments?field={field}", form | entered).content.decode()
+    assert "secret-4711" in page
+    assert "x" * 250_000 in page
+    assert 'name="list" value="view=open&amp;q=crane"' in page
+    assert re.search(f'id="{re.escape(field)}"[^>]*autofocus', page), "the field takes the focus"
+    assert 'data-attached="LT.pdf"' in page
+
+
+def test_attaching_a_file_does_not_replace_the_newer_draft_of_another_tab():
+    interrupt, person = a_request(), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    field, remark = fields_of(browser, interrupt)
+    address = f"/interrupts/{interrupt.public_id}"
+    old, new = desk.form_of(browser, interrupt), desk.form_of(browser, interrupt)
+    browser.post(f"{address}/typed", new | {remark: "Newer."}, headers={"HX-Request": "true"})
+    file = {f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    page = browser.post(f"{address}/attachments?field={field}", old | {remark: "Older."} | file).content.decode()
+    assert "Older." in page
+    assert "Newer." in browser.get(address).content.decode()
+
+
+def test_a_file_sent_after_the_session_expired_leads_back_to_the_request_with_the_input():
+    interrupt, person = a_request(), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    form = desk.form_of(browser, interrupt)
+    field, remark = fields_of(browser, interrupt)
+    address = f"/interrupts/{interrupt.public_id}"
+    browser.session.flush()
+    file = {f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    refused = browser.post(f"{address}/attachments?field={field}", form | {remark: "Seen."} | file)
+    assert refused["Location"] == f"/account/login/?next={address}"
+    browser.force_login(person)
+    assert "Seen." in browser.get(address).content.decode()
+    assert not Attachment.objects.exists()
+
+
+def test_a_file_for_a_request_that_closed_meanwhile_is_refused_and_the_input_shown_to_copy():
+    interrupt, person = a_request(), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    form = desk.form_of(browser, interrupt)
+    field, remark = fields_of(browser, interrupt)
+    Interrupt.objects.filter(pk=interrupt.pk).update(status="cancelled", closed_at=clock.now())
+    entered = {"verdict": "answer", remark: "Seen.", f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    shown = browser.post(f"/interrupts/{interrupt.public_id}/attachments?field={field}", form | entered)
+    assert shown.status_code == 410 or shown.status_code == 409
+    assert "Seen." in shown.content.decode()
+    assert not Attachment.objects.exists()
+
+
+def test_a_chosen_file_that_was_not_attached_is_a_problem_at_its_field():
+    interrupt, person = a_request(), builders.a_reviewer()
+    browser = Client()
+    browser.force_login(person)
+    field, _ = fields_of(browser, interrupt)
+    form = desk.form_of(browser, interrupt) | {"verdict": "answer", "act": "answer", rows_of(field): ""}
+    attached = attach(interrupt, person).digest
+    for chosen in ({f"file:{field}": "LT.pdf", field: ""}, {f"file:{field}": "other.pdf", field: attached}):
+        shown = browser.post(f"/interrupts/{interrupt.public_id}", form | chosen)
+        assert shown.status_code == 422
+        page = shown.content.decode()
+        assert "the chosen file is not attached; press “Attach” first" in page
+        assert "is missing" not in page
+        assert f'href="#{field}"' in page
+    assert not Decision.objects.exists()
+    sent = browser.post(f"/interrupts/{interrupt.public_id}", form | {f"file:{field}": "", field: attached})
+    assert sent.status_code == 302
+    assert Decision.objects.count() == 1
+
+
+def rows_of(field: str) -> str:
+    return f"{field.replace('certificate', 'photos')}.-rows"
+
+
+def test_a_digest_in_a_call_is_edited_as_a_text():
+    """No file belongs to a call. The digest is shown, an unchanged one is kept, and the page needs no attached file."""
+    schema = {"type": "object", "properties": {"f": {"type": "string", "format": "attachment"}}}
+    digests = [f"sha256:{letter * 64}" for letter in "ab"]
+    form = build_form(schema, proposed={"f": digests[0]}, prefix="arguments")
+    assert {node.widget for node in all_nodes(form.root) if isinstance(node, Field)} >= {LINE}
+    for digest in digests:
+        assert parse_submission(form, {"arguments.f": digest}).value == {"f": digest}
+    proposal = {"name": "file_it", "arguments": {"f": digests[0]}}
+    interrupt = builders.a_waiting_interrupt(builders.a_wait(proposal=proposal))
+    Interrupt.objects.filter(pk=interrupt.pk).update(proposal=proposal | {"schema": schema})
+    browser = Client()
+    browser.force_login(builders.a_reviewer())
+    page = browser.get(f"/interrupts/{interrupt.public_id}")
+    assert page.status_code == 200
+    assert f'value="{digests[0]}"' in page.content.decode()
 
 
 def test_a_refused_file_is_explained_and_nothing_entered_is_lost():
@@ -353,6 +511,64 @@ def test_the_worker_gets_the_files_of_the_answer_by_url_and_digest_and_retention
     assert records.find_changed_records(stored.run) == ""
 
 
+def test_the_worker_gets_the_named_file_although_another_reviewer_attached_the_same_bytes_first():
+    builders.a_queue()
+    worker = a_worker()
+    public_id, _ = asked(worker)
+    interrupt = Interrupt.objects.get(public_id=public_id)
+    ana, ben = builders.a_reviewer(), builders.a_reviewer("ben@example.org")
+    first, second = attach(interrupt, ana), attach(interrupt, ben)
+    assert first.pk < second.pk
+    answer(interrupt, ben, second.digest)
+    Path(default_storage.path(first.stored_as)).write_bytes(b"damaged")
+    read = worker.get(f"interrupts/{public_id}/attachments/{first.digest}")
+    assert (read.status, read.body) == (200, PDF)
+
+
+def test_repeated_bytes_are_no_new_file_and_are_compared_with_their_digest():
+    interrupt, reviewer = a_request(), a_reviewer_client()
+    address = f"interrupts/{interrupt.public_id}/attachments"
+    digest = f"sha256:{sha256(PDF).hexdigest()}"
+    kind = {"Content_Type": "application/octet-stream", "Content_Digest": content_digest_header(digest)}
+    cut = reviewer.call("POST", address, raw=PDF[:-1], **kind)
+    assert (cut.status, cut["code"]) == (422, "digest_mismatch")
+    assert not Attachment.objects.exists()
+    first, again = (reviewer.call("POST", address, raw=PDF, **kind) for _ in range(2))
+    assert (first.status, again.status) == (201, 200)
+    assert first.body == again.body
+    assert first["digest"] == digest
+
+
+def test_a_file_that_cannot_be_attached_is_refused_before_its_bytes_are_stored(monkeypatch):
+    interrupt, drained = a_request(), []
+
+    def unexpected(*_: Any, **__: Any) -> None:
+        raise AssertionError("the bytes were read")
+
+    for view in ("reviewqueue.api.views.attachments", "reviewqueue.pages.interrupt.decision_views"):
+        monkeypatch.setattr(f"{view}.spool_upload", unexpected)
+    monkeypatch.setattr("reviewqueue.api.views.attachments.drain_rest", drained.append)
+    auditor = a_reviewer_client(builders.a_person("aud@example.org", "engineering-auditors"))
+    reviewer, kind = a_reviewer_client(), {"Content_Type": "application/octet-stream"}
+    asks_for_none = a_request({"type": "string"})
+    for caller, of, code in (
+        (auditor, interrupt, "not_permitted"),
+        (reviewer, asks_for_none, "attachment_refused"),
+    ):
+        refused = caller.call("POST", f"interrupts/{of.public_id}/attachments", raw=PDF, **kind)
+        assert refused["code"] == code
+    assert len(drained) == 2
+    browser = Client()
+    browser.force_login(builders.a_reviewer())
+    form = desk.form_of(browser, interrupt)
+    field, _ = fields_of(browser, interrupt)
+    monkeypatch.setattr("runs.use_cases.attach_file.MAX_BYTES", 10)
+    file = {f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    page = browser.post(f"/interrupts/{interrupt.public_id}/attachments?field={field}", form | file)
+    assert page.status_code == 422
+    assert "must have at most 10 bytes" in page.content.decode()
+
+
 def asked(worker: Caller) -> tuple[str, str]:
     wait = {"key": "certificate", "kind": "input", "reason": "evidence.missing", "queue": "engineering"}
     body = wait | {"title": "Certificate of crane 14", "input_schema": SCHEMA, "deadline_in": "P2D"}
@@ -387,3 +603,23 @@ def test_a_schema_can_limit_only_attachments():
     ):
         wait = {"key": "c", "kind": "input", "reason": "evidence.missing", "queue": "engineering", "title": "C"}
         assert agent.post("asks", wait | {"input_schema": wrong, "deadline_in": "P2D"})["code"] == "schema_unsupported"
+
+
+def test_no_file_is_asked_for_where_no_reviewer_can_attach_one():
+    """In a call, in a signal, and in an answer that the server gives at the deadline."""
+    agent, file = a_worker(), {"type": "string", "format": "attachment"}
+    of_file = {"type": "object", "properties": {"f": {"$ref": "#/definitions/f"}}, "definitions": {"f": file}}
+    digest = f"sha256:{'0' * 64}"
+    call = {"name": "file_it", "arguments": {"f": digest}, "schema": of_file}
+    refused = agent.post("asks", the_approval(proposal=call, deadline_in="P2D"))
+    assert (refused.status, refused["code"]) == (422, "schema_unsupported")
+    assert [error["pointer"] for error in refused["errors"]] == ["/proposal/schema/definitions/f/format"]
+    event = the_wait(kind="event", correlation="order-1", input_schema=of_file, deadline_in="P2D")
+    refused = agent.post("asks", event)
+    assert [error["pointer"] for error in refused["errors"]] == ["/input_schema/definitions/f/format"]
+    builders.a_policy("evidence.missing", on_expiry_allowed=["cancel", "default"])
+    default = {"do": "default", "verdict": "answer", "input": {"f": digest}}
+    refused = agent.post("asks", the_wait(input_schema=of_file, on_expiry=default, deadline_in="P2D"))
+    assert [error["pointer"] for error in refused["errors"]] == ["/on_expiry/input/f"]
+    allowed = agent.post("asks", the_wait(input_schema=of_file, on_expiry={**default, "input": {}}, deadline_in="P2D"))
+    assert allowed.status == 201, allowed.body

@@ -6,20 +6,21 @@ from django.http import FileResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ledger.errors import Busy, NotFound
+from ledger.errors import Busy, Refusal
 from reviewqueue import permissions, resume_gateway
 from reviewqueue.api.authentication import caller_of, person_of
-from reviewqueue.api.binary_bodies import acquire_slot, guard_bytes, pieces_of
+from reviewqueue.api.binary_bodies import acquire_slot, asked_digest, drain_rest, guard_bytes, pieces_of
 from reviewqueue.api.downloads import send_attachment
 from reviewqueue.api.openapi.operations import BOTH, BYTES, CLOSED, PERSON, Operation, describe
+from reviewqueue.api.problems import MalformedRequest
 from reviewqueue.api.query_parameters import text_parameter, validated_query
 from reviewqueue.api.responses.interrupts import AttachmentResponse
 from reviewqueue.api.scoped_querysets import find_interrupt
 from reviewqueue.api.views.base import ApiView
+from runs.errors import DigestMismatch
 from runs.file_storage import spool_upload
 from runs.schemas.attachments import MAX_BYTES
-from runs.states import FileStatus
-from runs.use_cases.attach_file import attach_file, download_attachment
+from runs.use_cases.attach_file import AttachedFile, attach_file, check_upload, download_attachment
 
 NAME = text_parameter("name", "Name of the file. Its type is found by its content.")
 
@@ -35,29 +36,43 @@ class AttachmentsView(ApiView):
             id="attach_file",
             summary="Attach a file to an interrupt",
             description="For a text with `format: attachment` of the schema: the answer names the file by its `digest`. "
-            "PDF, PNG and JPEG are accepted where the schema allows them. The same bytes again return the first attachment.",
+            "PDF, PNG and JPEG are accepted where the schema allows them. The same bytes again return the first attachment. "
+            "With `Content-Digest` they are compared as they arrive; a chunked body must have it.",
             who=PERSON,
             request=BYTES,
-            responses={201: AttachmentResponse},
-            refusals=("not_found", "self_review", "attachment_refused", *CLOSED),
+            responses={201: AttachmentResponse, 200: AttachmentResponse},
+            refusals=("not_found", "self_review", "attachment_refused", "digest_mismatch", *CLOSED),
             query=(NAME,),
         )
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
+        try:
+            attached = self._receive(request, interrupt_id)
+        except (Busy, MalformedRequest):
+            raise  # no slot is free for reading the rest, or the end of the body is unknown
+        except Refusal:
+            drain_rest(request)
+            raise
+        return Response(AttachmentResponse.serialize(attached.attachment), status=201 if attached.created else 200)
+
+    def _receive(self, request: Request, interrupt_id: str) -> AttachedFile:
         person = person_of(request)
         query = validated_query(request, NAME)
+        stated = asked_digest(request)
         guard_bytes(request, most=MAX_BYTES)
         interrupt = resume_gateway.get_visible_interrupt(person, interrupt_id)
+        why_not = permissions.why_not_decide
+        check_upload(interrupt, person, why_not=why_not)
         with acquire_slot():
             try:
                 sent = spool_upload(pieces_of(request, most=MAX_BYTES))
             except OSError as error:  # the sender is gone, or this machine has no disk space left
                 raise Busy("The file did not arrive completely. Send it again.") from error
             with sent.file:
-                attached = attach_file(
-                    interrupt, person, name=query.get("name", ""), sent=sent, why_not=permissions.why_not_decide
-                )
-        return Response(AttachmentResponse.serialize(attached), status=201)
+                if stated and stated != sent.digest:
+                    message = f"The received bytes have the digest {sent.digest}."
+                    raise DigestMismatch(message, digest=sent.digest, size=sent.size)
+                return attach_file(interrupt, person, name=query.get("name", ""), sent=sent, why_not=why_not)
 
 
 class AttachmentView(ApiView):
@@ -67,8 +82,8 @@ class AttachmentView(ApiView):
         Operation(
             id="read_attachment",
             summary="Get an attached file",
-            description="The bytes are verified before the first one is sent. An agent's key gets a file that "
-            "an answer names.",
+            description="The bytes are verified before the first one is sent. A file that no answer names "
+            "yet is only for the person who attached it.",
             who=BOTH,
             responses={200: BYTES},
             refusals=("not_found", "snapshot_erased", "file_spoilt"),
@@ -79,8 +94,5 @@ class AttachmentView(ApiView):
         validated_query(request)
         interrupt = find_interrupt(caller, interrupt_id)
         with acquire_slot():
-            found = download_attachment(interrupt, digest)
-        if caller.person is None and found.attachment.status != FileStatus.KEPT:
-            found.bytes.file.close()
-            raise NotFound
+            found = download_attachment(interrupt, digest, reader=None if caller.person is None else caller.person.pk)
         return send_attachment(found)

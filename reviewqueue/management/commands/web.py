@@ -13,11 +13,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 from granian.cli import entrypoint
 
 from reviewqueue.management.ports import refuse_busy_port
-from reviewqueue.operations import environment, processes, rollback_detection
+from reviewqueue.operations import processes, rollback_detection
 from reviewqueue.operations.file_permissions import restrict_old_files
 from reviewqueue.operations.health import SHUTDOWN_MARKER
 from reviewqueue.operations.installation import PROGRAM
@@ -49,8 +49,7 @@ class Command(BaseCommand):
             *("--respawn-failed-workers", "--workers-kill-timeout", str(WORKERS_GRACE), "--backlog", str(BACKLOG)),
             *("--log-level", "error", "reviewqueue.asgi:application"),
         ]
-        connection.close()
-        environment.set_process(connection.settings_dict, "web", pool_size=settings.WEB_THREADS)
+        processes.become("web", pool_size=settings.WEB_THREADS)
         for name in ("reviewqueue.wsgi", "reviewqueue.urls"):  # before the fork, so that the processes share them
             importlib.import_module(name)
         sys.exit(_serve_until_stopped(arguments))

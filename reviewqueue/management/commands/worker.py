@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import connection
 
-from reviewqueue.operations import environment
+from reviewqueue.operations import processes
 from reviewqueue.operations.file_permissions import restrict_old_files
-from reviewqueue.operations.processes import StopAsked
 from reviewqueue.operations.supervisor import Supervisor
 
 
@@ -32,7 +30,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         restrict_old_files()
-        connection.close()
-        environment.set_process(connection.settings_dict, "worker", pool_size=0)
+        processes.become("worker", pool_size=0)
         seconds = {name: options[name] for name in ("beat_every", "old_after", "grace")}
-        Supervisor(stop_asked=StopAsked(), **seconds).run()
+        Supervisor(stop_asked=processes.StopAsked(), **seconds).run()

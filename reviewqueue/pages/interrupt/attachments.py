@@ -23,7 +23,7 @@ def attachment(request: PageRequest, interrupt_id: str, digest: str) -> HttpResp
     if not is_digest(digest):
         raise NotFound
     try:
-        return send_attachment(download_attachment(interrupt, digest))
+        return send_attachment(download_attachment(interrupt, digest, reader=request.user.pk))
     except NotFound:
         raise
     except Refusal as refusal:

@@ -6,7 +6,6 @@ the answer goes to ``resume_gateway.submit_decision``. With htmx the same addres
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ledger import clock
 from ledger.digests import digest
-from ledger.errors import NotFound, PayloadInvalid, Refusal
+from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
 from reviewqueue import drafts, permissions, resume_gateway
 from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
 from reviewqueue.pages.inbox.list_navigation import respond_to_decision
@@ -25,6 +24,7 @@ from reviewqueue.pages.interrupt.decision_form import DecisionForm, new_decision
 from reviewqueue.pages.interrupt.interrupt_context import build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import RETRYABLE_CODES, describe_refusal
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
+from reviewqueue.pages.schema_forms.fields import file_name
 from reviewqueue.queries.page_queries import RequestPage, get_request_page
 from reviewqueue.text.json_diff_text import changes_between, limit_changes
 from runs.attachments import list_usable
@@ -33,7 +33,7 @@ from runs.errors import AttachmentRefused, InputInvalid
 from runs.file_storage import spool_upload
 from runs.policies import needs_second_factor
 from runs.states import Kind, Verdict
-from runs.use_cases.attach_file import attach_file
+from runs.use_cases.attach_file import attach_file, check_upload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +45,22 @@ class _Page:
     now: datetime
 
     def show(
-        self, form: DecisionForm, *, status: int = 200, draft: drafts.Draft | None = None, error: str = ""
+        self,
+        form: DecisionForm,
+        *,
+        status: int = 200,
+        draft: drafts.Draft | None = None,
+        error: str = "",
+        attached_field: str = "",
     ) -> HttpResponse:
+        """Render the page. ``attached_field``: a file was just attached for this field, which takes the focus."""
         context = build_interrupt_context(self.screen, reader=self.request.user, now=self.now)
         origin = drafts.new_origin(draft)
         if self.request.method == "POST" and self.screen.may_decide and not error:
             origin, context["is_newer_draft"] = _save_submitted(self.request, self.screen.interrupt.public_id)
         context["draft_origin"] = origin
-        context["attached_files"] = list(list_usable(self.screen.interrupt, self.request.user.pk))
+        files = list(list_usable(self.screen.interrupt, self.request.user.pk))
+        context["attached"] = {"files": files, "field": attached_field}
         context |= {"decision_form": form, "draft": draft, "has_errors": status == 422, "error": error}
         return render_page(self.request, "interrupt/page.html", context, status=status)
 
@@ -88,6 +96,7 @@ def interrupt(request: PageRequest, interrupt_id: str) -> HttpResponse:
     return page.show(form, draft=draft)
 
 
+@keeps_draft_at_sign_in
 @require_POST
 @not_found_if_invisible
 def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
@@ -98,34 +107,29 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
     if drafts.is_for_another_person(request.POST, request.user):
         return _refuse_form_of_another(page)
     field = request.GET.get("field", "")
-    sent = request.FILES.get(f"file:{field}")
+    sent = request.FILES.get(file_name(field))
     try:
         if sent is None:
             raise AttachmentRefused("Choose a file first.")
+        why_not = permissions.why_not_decide
+        check_upload(screen.interrupt, request.user, why_not=why_not, size=sent.size or 0)
         spooled = spool_upload(sent.chunks())
         with spooled.file:
-            attached = attach_file(
-                screen.interrupt,
-                request.user,
-                name=sent.name or "",
-                sent=spooled,
-                why_not=permissions.why_not_decide,
-            )
+            name = sent.name or ""
+            attached = attach_file(screen.interrupt, request.user, name=name, sent=spooled, why_not=why_not)
     except NotFound:
         raise
-    except Refusal as refusal:
+    except (AttachmentRefused, Busy) as refusal:
         form = parse_decision_form(screen, request.POST, validate=False)
         return page.show(form.with_error(refusal.detail), status=422)
+    except Refusal as refusal:
+        return _show_refusal(page, parse_decision_form(screen, request.POST, validate=False), refusal)
     form_data = request.POST.copy()
-    form_data[field] = attached.digest
-    if request.htmx:
-        request.POST = form_data  # type: ignore[assignment]  # shown again and saved as the draft
-        screen = get_request_page(request.user, interrupt_id, now=now)
-        page = _Page(request=request, screen=screen, now=now)
-        return page.show(parse_decision_form(screen, form_data, validate=False))
-    with suppress(drafts.NewerDraft, Refusal):
-        drafts.save_draft(person=request.user, interrupt_id=interrupt_id, form=form_data, overwrite=True)
-    return redirect_page(request, reverse("interrupt", args=[interrupt_id]))
+    form_data[field] = attached.attachment.digest
+    request.POST = form_data  # type: ignore[assignment]  # shown again and saved as the draft
+    screen = get_request_page(request.user, interrupt_id, now=now)
+    page = _Page(request=request, screen=screen, now=now)
+    return page.show(parse_decision_form(screen, form_data, validate=False), attached_field=field)
 
 
 def _refuse_form_of_another(page: _Page) -> HttpResponse:

@@ -24,6 +24,7 @@ from reviewqueue.pages.schema_forms.fields import (
     DATE,
     DATE_TIME,
     ENTRIES,
+    FILE,
     FIXED,
     INTEGER,
     JSON,
@@ -186,6 +187,8 @@ class Builder:
             return self.counted(lambda: self.json(schema, place, field_help.TOO_DEEP))
         if kind == CHOICE and not self.takes_options(count_options(schema)):
             kind = widget_without_options(schema)
+        if kind == FILE and self.edits:
+            kind = LINE  # a file belongs to an answer; the digest in a call is a text
         if not can_show(kind, schema, place.proposed):
             return self.counted(lambda: self.json(schema, place, field_help.OTHER_KIND))
         makers: dict[str, Callable[[Any, Place], Node]] = {

@@ -188,6 +188,11 @@ def kind_name(name: str) -> str:
     return f"{name}.-kind"
 
 
+def file_name(name: str) -> str:
+    """Return the name of the control that chooses a file to attach."""
+    return f"file:{name}"
+
+
 def empty_name(name: str) -> str:
     """Return the name of the checkbox that sends an optional value although it is empty."""
     return f"{name}.-empty"

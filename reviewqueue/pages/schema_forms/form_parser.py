@@ -22,6 +22,7 @@ from reviewqueue.pages.schema_forms.fields import (
     CHOICE,
     DATE_TIME,
     ENTRIES,
+    FILE,
     FIXED,
     INTEGER,
     JSON,
@@ -36,6 +37,7 @@ from reviewqueue.pages.schema_forms.fields import (
     Rows,
     all_nodes,
     empty_name,
+    file_name,
     kind_name,
     offset_name,
     rows_name,
@@ -250,6 +252,8 @@ class _Parser:
         if field.widget in (DATE_TIME, TIME):
             return self.time(field)
         text = self.one(field.name, initial=field.initial)
+        if field.widget == FILE and any(map(str, values_of(self.post, file_name(field.name)))):
+            raise _Unreadable("the chosen file is not attached; press “Attach” first")
         if field.original is not ABSENT and text == _line_ends(field.initial) and not self.is_emptied(field, text):
             return field.original, True
         if field.widget == CHOICE:
