@@ -241,7 +241,8 @@ def test_a_file_that_no_decision_names_is_only_for_the_person_who_attached_it():
     for person, status in ((ana, 200), (ben, 404)):
         browser = Client()
         browser.force_login(person)
-        assert browser.get(page).status_code == status
+        read = browser.get(page)
+        assert (read.status_code, b"".join(read) == PDF) == (status, status == 200)
         assert a_reviewer_client(person).get(api).status == status
     Path(default_storage.path(unsent.stored_as)).write_bytes(b"damaged")
     answer(interrupt, ben, attach(interrupt, ben).digest)
@@ -346,7 +347,7 @@ def test_attaching_a_file_loses_no_input_and_keeps_the_list():
     assert "secret-4711" in page
     assert "x" * 250_000 in page
     assert 'name="list" value="view=open&amp;q=crane"' in page
-    assert re.search(f'id="{re.escape(field)}"[^>]*autofocus', page), "the field takes the focus"
+    assert re.search(f'name="{re.escape(field)}"[^>]*autofocus', page), "the field takes the focus"
     assert 'data-attached="LT.pdf"' in page
 
 
@@ -406,8 +407,9 @@ def test_a_chosen_file_that_was_not_attached_is_a_problem_at_its_field():
         assert shown.status_code == 422
         page = shown.content.decode()
         assert "the chosen file is not attached; press “Attach” first" in page
-        assert "is missing" not in page
-        assert f'href="#{field}"' in page
+        assert "1 answer must be corrected" in page
+        [control] = re.findall(f'id="([^"]+)"\\s+name="{re.escape(field)}"', page)
+        assert f'href="#{control}"' in page
     assert not Decision.objects.exists()
     sent = browser.post(f"/interrupts/{interrupt.public_id}", form | {f"file:{field}": "", field: attached})
     assert sent.status_code == 302
@@ -563,7 +565,7 @@ def test_a_file_that_cannot_be_attached_is_refused_before_its_bytes_are_stored(m
     form = desk.form_of(browser, interrupt)
     field, _ = fields_of(browser, interrupt)
     monkeypatch.setattr("runs.use_cases.attach_file.MAX_BYTES", 10)
-    file = {f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
+    file = {"verdict": "answer", f"file:{field}": SimpleUploadedFile("LT.pdf", PDF)}
     page = browser.post(f"/interrupts/{interrupt.public_id}/attachments?field={field}", form | file)
     assert page.status_code == 422
     assert "must have at most 10 bytes" in page.content.decode()
