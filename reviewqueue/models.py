@@ -125,7 +125,14 @@ class SavedFilter(models.Model):
     It is a query and grants nothing: the reader sees their own requests in it.
     """
 
-    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="+",
+        db_index=False,
+        help_text="null: shared",
+    )
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE, null=True, related_name="+", help_text="null: private")
     name = models.CharField(max_length=60)
     query = models.CharField(max_length=1_000, help_text="of the list, as in its address")
@@ -137,6 +144,10 @@ class SavedFilter(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["queue", "name"], condition=models.Q(queue__isnull=False), name="one_shared_filter_of_a_name"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(person__isnull=True) ^ models.Q(queue__isnull=True),
+                name="a_saved_filter_is_of_a_person_or_of_a_queue",
             ),
         ]
         indexes = [models.Index(fields=["person", "id"], name="filters_of_a_person")]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser, Group
-from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.prepared_queries import prepared
@@ -495,10 +495,28 @@ def lost_votes() -> QuerySet[Decision]:
 
 
 def is_stuck() -> Q:
-    """Return the filter for interrupts whose assignees all lost the permission: a lead must act."""
+    """Return the filter for interrupts that no assignee may decide: a lead must act.
+
+    An assignee who started the run counts only if both the interrupt's policy and the current one allow self-review.
+    """
     assigned = Assignee.objects.filter(interrupt=OuterRef("pk"))
     able = assigned.filter(Exists(_queue_of_decider("person", to="interrupt__")), released_at=None)
+    started = Run.objects.filter(pk=OuterRef("interrupt__run"), initiator=OuterRef("person"))
+    able = able.filter(Q(~Exists(started)) | allows_self_review(to="interrupt__"))
     return Q(Exists(assigned)) & ~Q(Exists(able))
+
+
+def allows_self_review(*, to: str = "") -> Q:
+    """Return the filter for interrupts, or rows that reference one by ``to``, whose initiator may decide them.
+
+    Their own policy and the newest one of their agent or of every agent must allow it. A policy that a child run
+    inherits is not read here, only by ``why_not_decide``.
+    """
+    own = Policy.objects.filter(pk=OuterRef(f"{to}policy"), self_review=True)
+    of_agent = Q(agent=OuterRef(f"{to}agent")) | Q(agent=None)
+    current = Policy.objects.filter(of_agent, reason=OuterRef(f"{to}reason"))
+    newest = current.order_by(F("agent").desc(nulls_last=True), "-version").values("self_review")[:1]
+    return Q(Exists(own)) & Q(Subquery(newest))
 
 
 def _queue_of_decider(person: str, *, to: str, of: str = "queue") -> QuerySet[Queue]:

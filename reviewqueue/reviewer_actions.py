@@ -15,6 +15,8 @@ from ledger.actors import person_actor
 from ledger.errors import PayloadInvalid, Refusal
 from ledger.transactions import use_case
 from reviewqueue import permissions
+from reviewqueue.inbox_preferences.snoozes import end_snoozes_of
+from reviewqueue.notifications.recipients import find_mentioned_people
 from reviewqueue.resume_gateway import get_visible_interrupt
 from runs import reviewer_claims
 from runs.decisions import closed_refusal, find_own_vote, find_winning_decision
@@ -79,6 +81,7 @@ def assign_request(*, responder: AbstractUser, interrupt_id: str, people: list[A
     Assignee.objects.bulk_create(Assignee(interrupt=interrupt, person_id=person.pk) for person in people)
     if interrupt.claimed_by_id and interrupt.claimed_by_id not in {person.pk for person in people}:
         reviewer_claims.release_claim(interrupt)
+    end_snoozes_of(people, interrupt)
     _record(run, "interrupt.assigned", responder, interrupt, now=now, people=[it.get_username() for it in people])
     return interrupt
 
@@ -110,6 +113,7 @@ def add_comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Com
     if not text.strip() or len(text) > MAX_COMMENT_LENGTH:
         raise PayloadInvalid.at("/text", f"must have between 1 and {MAX_COMMENT_LENGTH} characters")
     written = Comment.objects.create(interrupt=interrupt, person_id=responder.pk, text=text, created_at=now)
+    end_snoozes_of(find_mentioned_people([text], interrupt), interrupt)
     _record(run, "interrupt.commented", responder, interrupt, now=now)
     return written
 

@@ -359,6 +359,14 @@ def is_past_deadline(interrupt: Interrupt, *, now: datetime) -> bool:
     return interrupt.deadline <= now and not is_deadline_stopped(interrupt)
 
 
+def time_left(interrupt: Interrupt, *, now: datetime) -> timedelta:
+    """Return the time until the deadline; of a stopped deadline, the time that is left when the run is resumed."""
+    paused_at = interrupt.run.pause_asked_at
+    if paused_at is None or not interrupt.policy.pause_stops_deadline:
+        return interrupt.deadline - now
+    return interrupt.deadline - max(paused_at, interrupt.created_at)
+
+
 def next_reminder(policy: Policy, deadline: datetime, *, now: datetime) -> datetime | None:
     """Return the time of the next reminder. Missed reminders are skipped."""
     times = [deadline - timedelta(seconds=seconds) for seconds in policy.remind_before]

@@ -100,7 +100,7 @@
       field.select();
     } else {
       const inbox = document.querySelector(".brand");
-      if (inbox) window.location.assign(`${inbox.getAttribute("href")}#q`);
+      if (inbox) window.location.assign(`${inbox.getAttribute("href")}?view=open#q`);
     }
     return true;
   }

@@ -1,5 +1,5 @@
 // The command palette: Ctrl-K or Cmd-K lists what this page offers, and opens or focuses the chosen one.
-// It collects links, verdicts and folds of the page. It presses no button that submits a decision.
+// It collects links, verdicts, folds and the buttons of claims, undo and snoozes. It presses no button that decides.
 "use strict";
 
 (() => {
@@ -7,6 +7,7 @@
   if (!dialog) return;
   const input = dialog.querySelector("input"), list = dialog.querySelector("[role=listbox]");
   const status = dialog.querySelector("[role=status]"), search = dialog.dataset.search;
+  const IS_MAC = /mac|iphone|ipad/i.test(navigator.userAgentData?.platform ?? navigator.platform);
   let commands = [];
 
   const clean = (text) => text.replace(/\s+/g, " ").trim();
@@ -19,8 +20,11 @@
 
   // --- what the page offers -----------------------------------------------------------------------------------------
 
+  // The menu is closed when the palette opens: of its links only those count as hidden that have no place in it.
+  const isShown = (link) => (link.closest("#me") ? getComputedStyle(link).display !== "none" : link.checkVisibility());
+
   function links(group, selector) {
-    return [...document.querySelectorAll(selector)].map((link) => ({
+    return [...document.querySelectorAll(selector)].filter(isShown).map((link) => ({
       group, label: textOf(link), key: keyOf(link), run: () => link.click(),
     }));
   }
@@ -28,6 +32,21 @@
   function verdicts() {
     return [...document.querySelectorAll("main .verdict > label")].map((label) => ({
       group: "Choose", label: textOf(label), key: keyOf(label), run: () => { label.control.click(); label.control.focus(); },
+    }));
+  }
+
+  function answer() {
+    const form = document.getElementById("answer");
+    if (!form) return [];
+    const isFree = (it) => it.matches("input:not([type=hidden]), textarea, select") && !it.disabled && it.checkVisibility();
+    const field = [...form.elements].find(isFree) ?? form.querySelector("button[name=act]:not(.vh)");
+    return [{ group: "Choose", label: "Answer", key: "a", run: () => field.focus() }];
+  }
+
+  function buttons() {
+    const selector = "main #held button, main form[action$='/undo'] button, main form[action$='/snooze'] button[value=end]";
+    return [...document.querySelectorAll(selector)].filter((it) => it.checkVisibility()).map((button) => ({
+      group: "Actions", label: textOf(button), key: keyOf(button), run: () => button.click(),
     }));
   }
 
@@ -42,7 +61,7 @@
 
   function offered() {
     const found = [
-      ...verdicts(), ...folds(),
+      ...verdicts(), ...answer(), ...buttons(), ...folds(),
       ...links("Requests", "main .crumbs a, main a[data-next]"),
       ...links("Lists", "#views a, .saved-filters a"),
       ...links("Pages", ".mainnav a"), ...links("Account", "#me a"),
@@ -59,7 +78,7 @@
     const shown = commands.filter(fits);
     const text = clean(input.value);
     if (text && search) {
-      const address = `${search}?q=${encodeURIComponent(text.slice(0, 100))}`;
+      const address = `${search}&q=${encodeURIComponent(text.slice(0, 100))}`;
       shown.push({ group: "Search", label: `Requests with “${text}”`, key: "", run: () => window.location.assign(address) });
     }
     list.replaceChildren(...shown.map(option));
@@ -113,7 +132,9 @@
   }
 
   document.addEventListener("keydown", (event) => {
-    const isPalette = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k";
+    // On a Mac, Ctrl-K deletes to the end of the line.
+    const isHeld = IS_MAC ? event.metaKey && !event.ctrlKey : event.ctrlKey || event.metaKey;
+    const isPalette = isHeld && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k";
     if (!isPalette || (document.querySelector("dialog[open]") && !dialog.open)) return;
     event.preventDefault();
     if (dialog.open) dialog.close();

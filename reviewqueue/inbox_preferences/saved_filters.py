@@ -5,6 +5,8 @@ A filter is a query. It grants nothing, and each reader sees their own requests 
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl
+
 from django.contrib.auth.models import AbstractUser
 from django.db.models import Q, QuerySet
 
@@ -16,6 +18,7 @@ from runs.errors import NotPermitted
 from runs.models import Queue
 
 MAX_NAME_LENGTH = 60
+MAX_QUERY_LENGTH = 1_000
 MAX_FILTERS = 50  # of a person, and of a queue
 
 
@@ -34,14 +37,17 @@ def led_queues(person: AbstractUser) -> QuerySet[Queue]:
 
 
 @use_case
-def save_filter(person: AbstractUser, *, name: str, query: str, queue: str = "") -> SavedFilter:
-    """Save a list under a name; a filter of the same name and queue is replaced. ``queue``: share it with this queue.
+def save_filter(person: AbstractUser, *, name: str, query: str, queue: str = "") -> tuple[SavedFilter, bool]:
+    """Save a list under a name, and return the filter and whether it is new; one of the same name is replaced.
 
+    ``queue``: share it with this queue. A shared filter has no person, so that it outlives the account of the lead.
     Raises ``PayloadInvalid``, ``NotFound`` (a queue that the person cannot see), ``NotPermitted`` (one they do not lead).
     """
     name = " ".join(name.split())
     if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
         raise PayloadInvalid.at("/name", f"must have 1 to {MAX_NAME_LENGTH} printable characters")
+    if len(query) > MAX_QUERY_LENGTH:
+        raise PayloadInvalid.at("/query", "is too long to be saved. Search for a shorter text")
     shared_with = None
     if queue:
         shared_with = permissions.queues_of(person).filter(slug=queue).first()
@@ -49,14 +55,17 @@ def save_filter(person: AbstractUser, *, name: str, query: str, queue: str = "")
             raise NotFound
         if not permissions.is_lead_of(person, shared_with):
             raise NotPermitted(f"Only leads of {shared_with.slug} can share a filter with it.")
+        # Its readers see the slug, also those who cannot see that queue.
+        if dict(parse_qsl(query)).get("queue", queue) != queue:
+            raise PayloadInvalid.at("/query", f"must not name another queue than {queue}, with which it is shared")
     theirs = SavedFilter.objects.filter(queue=shared_with) if shared_with else _private(person)
-    saved = theirs.filter(name=name).first()
-    if saved is None and theirs.count() >= MAX_FILTERS:
-        raise PayloadInvalid.at("/name", f"must replace a saved filter: there are {MAX_FILTERS} already")
-    saved = saved or SavedFilter(person_id=person.pk, queue=shared_with, name=name)
-    saved.query = query
-    saved.save()
-    return saved
+    if theirs.count() >= MAX_FILTERS and not theirs.filter(name=name).exists():
+        has = "You have" if shared_with is None else f"{shared_with.slug} has"
+        raise PayloadInvalid(f"{has} {MAX_FILTERS} saved filters. Remove one first.")
+    owner = None if shared_with else person.pk
+    return SavedFilter.objects.update_or_create(
+        person_id=owner, queue=shared_with, name=name, defaults={"query": query}
+    )
 
 
 @use_case

@@ -21,6 +21,8 @@ class Migration(migrations.Migration):
                     "person",
                     models.ForeignKey(
                         db_index=False,
+                        help_text="null: shared",
+                        null=True,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="+",
                         to=settings.AUTH_USER_MODEL,
@@ -49,6 +51,10 @@ class Migration(migrations.Migration):
                         condition=models.Q(("queue__isnull", False)),
                         fields=("queue", "name"),
                         name="one_shared_filter_of_a_name",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("person__isnull", True), ("queue__isnull", True), _connector="XOR"),
+                        name="a_saved_filter_is_of_a_person_or_of_a_queue",
                     ),
                 ],
             },

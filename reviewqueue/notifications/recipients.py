@@ -93,16 +93,20 @@ def _numbers(event: Event) -> dict[str, Any]:
 
 
 def _mentioned(event: Event, interrupt: Interrupt) -> list[AbstractUser]:
-    """Return the people whom a comment names as ``@address`` or ``@name``, if they can see the request."""
     comments = Comment.objects.filter(interrupt=interrupt, created_at=event.at)
-    names = {found.lower() for comment in comments for found in _MENTION.findall(comment.text)[:MAX_MENTIONS]}
+    return _without_actor(find_mentioned_people([comment.text for comment in comments], interrupt), event)
+
+
+def find_mentioned_people(texts: Iterable[str], interrupt: Interrupt) -> list[AbstractUser]:
+    """Return the people whom comments name as ``@address`` or ``@name``, if they can see the request."""
+    names = {found.lower() for text in texts for found in _MENTION.findall(text)[:MAX_MENTIONS]}
     people: list[AbstractUser] = []
     for name in sorted(names):
         rows = get_user_model().objects.filter(is_active=True)
         named = rows.filter(username=name) if "@" in name else rows.filter(username__startswith=f"{name}@")
         able = [one for one in named[:MAX_MENTIONS] if permissions.visible_interrupt(one, interrupt.public_id)]
         people += able if len(able) == 1 else []  # an ambiguous name notifies no person
-    return _without_actor(people, event)
+    return people
 
 
 def _unknown_outcomes(event: Event) -> Iterator[Notice]:

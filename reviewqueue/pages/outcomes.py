@@ -30,6 +30,7 @@ from reviewqueue.pages.reconciliation_forms import (
 )
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.queries import dead_letters
+from reviewqueue.queries.open_requests import shown_number
 from reviewqueue.queries.to_resolve import count_to_resolve, open_holds, questioned_effects
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.models import Hold, Run
@@ -63,7 +64,7 @@ def outcomes(request: PageRequest) -> HttpResponse:
     effects, holds = list(questioned_effects(person)[: PAGE_SIZE + 1]), list(open_holds(person)[: PAGE_SIZE + 1])
     letters = dead_letters.list_dead_messages(person)
     shown = [_shown_effect(effect) for effect in effects[:PAGE_SIZE]]
-    is_empty = not (effects or holds or letters.message_count or letters.signal_count)
+    is_empty = not (effects or holds or letters.message_count or letters.signal_count or letters.notification_count)
     context = {
         "section": "outcomes",
         "effects": shown,
@@ -71,6 +72,9 @@ def outcomes(request: PageRequest) -> HttpResponse:
         "more_effects": len(effects) > PAGE_SIZE,
         "more_holds": len(holds) > PAGE_SIZE,
         "dead": letters,
+        "shown_signals": shown_number(letters.signal_count),
+        "shown_messages": shown_number(letters.message_count),
+        "shown_notifications": shown_number(letters.notification_count),
         "to_resolve": count_to_resolve(person),
         "empty": _EMPTY if is_empty else None,
     }

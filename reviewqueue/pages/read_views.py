@@ -19,6 +19,8 @@ from reviewqueue.pages.receipt.receipt_context import build_receipt_context
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.pages.runs.run_context import run_context, runs_context
 from reviewqueue.queries import page_queries
+from reviewqueue.queries.dead_letters import count_dead_letters
+from reviewqueue.queries.open_requests import shown_number
 from runs.states import RunStatus
 
 _SLUG = re.compile(r"[-a-zA-Z0-9_]{1,60}")
@@ -32,7 +34,8 @@ def inbox(request: PageRequest) -> HttpResponse:
     if request.htmx and request.htmx.target == "list":
         return answer_list(request, asked, now=now)
     context = inbox_context(request.user, asked, now=now) | saved_filters_context(request.user, asked)
-    return render_page(request, "inbox/page.html", context)
+    dead = count_dead_letters(request.user) if request.user.is_staff else 0
+    return render_page(request, "inbox/page.html", context | {"dead": dead, "shown_dead": shown_number(dead)})
 
 
 @require_safe

@@ -113,8 +113,11 @@ def list_dead_notifications(person: AbstractUser, *, after: str = "") -> DeadLet
 
 
 def count_dead_letters(person: AbstractUser) -> int:
-    """Return how many signals and webhook messages of the person's agents are dead; each is counted up to a limit."""
-    return _count(_dead_signals(person)) + _count(_dead_messages(person))
+    """Return how many signals and webhook messages of the person's agents are dead, and for an operator notifications.
+
+    Each is counted up to a limit.
+    """
+    return _count(_dead_signals(person)) + _count(_dead_messages(person)) + _count(_dead_notifications(person))
 
 
 def get_dead_signal(person: AbstractUser, signal_id: str) -> DeadSignal:

@@ -24,7 +24,9 @@ COLUMNS = (
     "id",
     "run_id",
     "queue_id",
+    "agent_id",
     "policy_id",
+    "reason",
     "state_version",
     "content_digest",
     "deadline",
@@ -48,17 +50,24 @@ def filter_decidable(person: int) -> Q:
     is_assignable = Q(~Exists(assigned)) | Q(Exists(assigned.filter(person=person, released_at=None)))
     is_assignable |= Q(queue__in=led) & permissions.is_stuck()
     started = Run.objects.filter(pk=OuterRef("run"), initiator=person)
-    own_allowed = Policy.objects.filter(pk=OuterRef("policy"), self_review=True)
-    is_reviewable = Q(~Exists(started)) | Q(Exists(own_allowed))
+    is_reviewable = Q(~Exists(started)) | permissions.allows_self_review()
     return Q(queue__in=decided) & is_assignable & Q(~Exists(voted)) & is_reviewable
 
 
-def filter_decidable_now(person: int, *, now: datetime) -> Q:
+def filter_decidable_now(person: int, *, now: datetime, with_snoozed: bool = False) -> Q:
     """Return the filter for requests that the person can decide now: in time, not claimed by another person, and not
-    snoozed.
+    snoozed unless ``with_snoozed``.
     """
     is_free = filter_unclaimed(now=now) | Q(claimed_by=person)
-    return Q(deadline__gt=now) & is_free & filter_decidable(person) & ~is_snoozed(person, now=now)
+    decidable = (Q(deadline__gt=now) | _is_deadline_stopped()) & is_free & filter_decidable(person)
+    return decidable if with_snoozed else decidable & ~is_snoozed(person, now=now)
+
+
+def _is_deadline_stopped() -> Q:
+    """Return the filter for requests whose deadline a pause of the run stops, without a join."""
+    stops = Policy.objects.filter(pk=OuterRef("policy"), pause_stops_deadline=True)
+    paused = Run.objects.filter(pk=OuterRef("run"), pause_asked_at__isnull=False)
+    return Q(Exists(stops)) & Q(Exists(paused))
 
 
 def filter_unclaimed(*, now: datetime) -> Q:

@@ -309,7 +309,7 @@ def get_next_to_decide(
     It follows ``after``; if none does, the list starts again. For a view of closed requests, all open ones are used.
     """
     open_view = view if view in OPEN_VIEWS else View.DECIDE
-    conditions = filter_decidable_now(person.pk, now=now)
+    conditions = filter_decidable_now(person.pk, now=now, with_snoozed=open_view == View.SNOOZED)
     place = None if after is None else (after.risk_rank, after.deadline, after.pk)
     if open_view in SHORT_VIEWS or filters.terms:
         waits = filter_open(person, open_view, filters=filters, now=now).filter(conditions)

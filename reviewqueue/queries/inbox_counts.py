@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -40,14 +40,16 @@ from runs.states import InterruptStatus
 
 @dataclass(frozen=True, kw_only=True)
 class RequestCount:
-    """A number of open requests with the same filter attributes. ``more``: not all were looked at."""
+    """A number of open requests with the same filter attributes. ``more``: the views whose number is a lower bound,
+    because not all requests were looked at.
+    """
 
     queue: str
     agent: str
     reason: str
     risk: str
     views: dict[View, int]
-    more: bool = False
+    more: frozenset[View] = frozenset()
 
     def passes(self, filters: InboxFilters) -> bool:
         """Tell whether these requests pass the filters, apart from the text search."""
@@ -71,6 +73,7 @@ class InboxCounts:
     more: frozenset[View]
     all_open: int
     all_decidable: int
+    are_more_decidable: bool
     choices: FilterChoices
     filters: InboxFilters
     tallies: tuple[RequestCount, ...] = field(repr=False)
@@ -88,7 +91,7 @@ class InboxCounts:
         number = self.views[view] if queue is None else self.of(view, queue)
         most = MAX_COUNTED_OPEN if view in OPEN_VIEWS else MAX_COUNTED_CLOSED
         filters = self.filters if queue is None else self.filters.but(queue=queue)
-        is_more = number > most or (view == View.DECIDE and _is_more(self.tallies, filters))
+        is_more = number > most or _is_more(self.tallies, filters, view)
         return shown_number(number, is_more, most=most)
 
     @property
@@ -99,14 +102,14 @@ class InboxCounts:
     @property
     def shown_decidable(self) -> str:
         """Return how many requests the person can decide now, whatever the filters."""
-        return shown_number(self.all_decidable, _is_more(self.tallies, NO_FILTERS))
+        return shown_number(self.all_decidable, self.are_more_decidable)
 
     def _sum(self, view: View, filters: InboxFilters) -> int:
         return sum(tally.views[view] for tally in self.tallies if tally.passes(filters))
 
 
-def _is_more(tallies: Iterable[RequestCount], filters: InboxFilters) -> bool:
-    return any(tally.more for tally in tallies if tally.passes(filters))
+def _is_more(tallies: Iterable[RequestCount], filters: InboxFilters, view: View) -> bool:
+    return any(view in tally.more for tally in tallies if tally.passes(filters))
 
 
 def count_requests(
@@ -131,14 +134,14 @@ def count_requests(
     views: dict[View, int] = {of: sum(tally.views[of] for tally in passing) for of in OPEN_VIEWS}
     for closed, statuses in CLOSED_STATUSES.items():
         views[closed] = count_ended(seen.scope, statuses, filters=filters, limit=MAX_COUNTED_CLOSED + 1)
-    more = {of for of in OPEN_VIEWS if views[of] > MAX_COUNTED_OPEN}
+    more = {of for of in OPEN_VIEWS if views[of] > MAX_COUNTED_OPEN or _is_more(passing, filters, of)}
     more |= {closed for closed in CLOSED_STATUSES if views[closed] > MAX_COUNTED_CLOSED}
-    more |= {View.DECIDE} if _is_more(passing, filters) else set()
     return InboxCounts(
         views=views,
         more=frozenset(more),
         all_open=sum(tally.views[View.OPEN] for tally in everything),
         all_decidable=sum(tally.views[View.DECIDE] for tally in everything),
+        are_more_decidable=_is_more(everything, NO_FILTERS, View.DECIDE),
         choices=_choices(seen, everything, view),
         filters=filters,
         tallies=tuple(tallies),
@@ -166,13 +169,16 @@ def _tally_groups(seen: OpenRequests, person: AbstractUser, *, now: datetime) ->
             View.SNOOZED: snoozed[place],
         }
         named = {"queue": group.queue, "agent": group.agent, "reason": group.reason, "risk": group.risk}
-        tallies.append(RequestCount(**named, views=views, more=seen.is_more(group)))
+        more = frozenset({View.DECIDE}) if seen.is_more(group) else frozenset[View]()
+        tallies.append(RequestCount(**named, views=views, more=more))
     if seen.scope.everything:
         return tallies
-    return tallies + _tally(seen.own(Interrupt.objects.filter(status=InterruptStatus.WAITING)), person, now=now)
+    own = _tally(seen.own(Interrupt.objects.filter(status=InterruptStatus.WAITING)), person, now=now)
+    return tallies + [replace(tally, more=tally.more - {View.DECIDE}) for tally in own]  # decided in no own queue
 
 
 def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -> list[RequestCount]:
+    """Count the first of these requests; if there are more, every count is a lower bound."""
     as_flag = {"output_field": BooleanField()}
     first = waits.order_by().annotate(
         decide=ExpressionWrapper(filter_decidable_now(person.pk, now=now), **as_flag),
@@ -187,6 +193,7 @@ def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -
     )
     queues = dict(Queue.objects.filter(pk__in={group["queue"] for group in found}).values_list("pk", "slug"))
     agents = dict(Agent.objects.filter(pk__in={group["agent"] for group in found}).values_list("pk", "slug"))
+    more = OPEN_VIEWS if sum(group[View.OPEN] for group in found) > MAX_COUNTED_OPEN else frozenset[View]()
     return [
         RequestCount(
             queue=queues.get(group["queue"], ""),  # a timer, or an interrupt for a signal, has no queue
@@ -194,6 +201,7 @@ def _tally(waits: QuerySet[Interrupt], person: AbstractUser, *, now: datetime) -
             reason=group["reason"],
             risk=group["risk"],
             views={of: group[of] for of in OPEN_VIEWS},
+            more=more,
         )
         for group in found
     ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from reviewqueue.inbox_preferences import saved_filters
+from reviewqueue.inbox_preferences import saved_filters, snoozes
 from runs.models import Decision
 from tests.browser.test_accessibility import findings
 from tests.browser.test_reviewing import lenas, open_wait
@@ -35,6 +38,7 @@ def test_row_2_the_palette_opens_lists_and_pages_by_keyboard_and_is_read_by_scre
     lenas.keyboard.type("crane & 14?")
     lenas.keyboard.press("Enter")
     expect(lenas.get_by_label("Search requests")).to_have_value("crane & 14?")
+    assert "view=open" in lenas.url
 
 
 def test_row_2_the_palette_chooses_a_verdict_and_opens_an_action_but_decides_nothing(lenas: Page):
@@ -54,3 +58,63 @@ def test_row_2_the_palette_chooses_a_verdict_and_opens_an_action_but_decides_not
     expect(lenas.locator("#palette")).to_be_hidden()
     expect(lenas.get_by_label("For", exact=True)).to_be_focused()
     assert not Decision.objects.exists()
+
+
+def commands(page: Page, text: str) -> list[str]:
+    """Return the labels that the palette offers for a text, and leave it open."""
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Command").fill(text)
+    return page.locator("#palette [role=option] bdi").all_inner_texts()
+
+
+def test_row_2_the_palette_claims_releases_answers_and_ends_a_snooze(lenas: Page):
+    open_wait(lenas, desk.a_question())
+    assert commands(lenas, "choose answer")[0] == "Answer"
+    lenas.keyboard.press("Enter")
+    expect(lenas.get_by_label("Certificate number")).to_be_focused()
+    for label in ("Claim", "Release"):
+        assert commands(lenas, f"actions {label}")[0] == label
+        lenas.keyboard.press("Enter")
+        expect(lenas.locator("#held")).to_contain_text("Release" if label == "Claim" else "Unclaimed")
+    interrupt = desk.an_order()
+    snoozes.snooze_request(responder=desk.lena(), interrupt_id=interrupt.public_id, duration=timedelta(hours=1))
+    open_wait(lenas, interrupt)
+    assert commands(lenas, "end the snooze")[0] == "End the snooze"
+    lenas.keyboard.press("Enter")
+    expect(lenas.get_by_text("Snoozed for you until")).to_have_count(0)
+    assert not Decision.objects.exists()
+
+
+def test_row_2_the_palette_undoes_a_decision(lenas: Page):
+    desk.a_refund(2)
+    interrupt = desk.a_refund(1)
+    open_wait(lenas, interrupt)
+    lenas.keyboard.press("a")
+    lenas.keyboard.press("a")
+    lenas.keyboard.press("Enter")
+    expect(lenas.locator("#just-done")).to_be_visible()
+    assert commands(lenas, "actions undo")[0] == "Undo"
+    lenas.keyboard.press("Enter")
+    lenas.wait_for_url(f"**/interrupts/{interrupt.public_id}*")
+    expect(lenas.locator("#decide")).to_be_visible()
+
+
+def test_row_2_the_palette_lists_each_page_of_the_staff_once(lenas: Page):
+    User.objects.update(is_staff=True)
+    for width in (1200, 500):
+        lenas.set_viewport_size({"width": width, "height": 800})
+        lenas.goto("/")
+        assert commands(lenas, "agents")[:-1] == ["Agents"]
+        lenas.keyboard.press("Escape")
+        assert len(commands(lenas, "reconciliation")) == 2  # and the search
+        lenas.keyboard.press("Escape")
+
+
+def test_row_2_ctrl_k_stays_an_editing_key_on_a_mac(lenas: Page):
+    platform = "Object.defineProperty(navigator, 'platform', {get: () => 'MacIntel'});"
+    lenas.add_init_script(f"{platform} Object.defineProperty(navigator, 'userAgentData', {{get: () => undefined}});")
+    lenas.goto("/")
+    lenas.keyboard.press("Control+k")
+    expect(lenas.locator("#palette")).to_be_hidden()
+    lenas.keyboard.press("Meta+k")
+    expect(lenas.locator("#palette")).to_be_visible()

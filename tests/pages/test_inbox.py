@@ -481,6 +481,13 @@ class TestFilters:
         assert "Mine to decide with “crane 41”, with high risk: none. 1 open in all your queues." in html
         assert '<a class="btn" href="/">Clear the filters</a>' in html
 
+    def test_a_search_that_matches_only_requests_of_others_leads_to_them(self):
+        desk.a_refund(1)
+        auditor = builders.a_person("aud@company.example", "refunds-auditors")
+        client = desk.signed_in(auditor)
+        html = client.get("/", {"q": "cracked", "risk": "medium"}).content.decode()
+        assert '<a class="btn" href="/?view=open&amp;risk=medium&amp;q=cracked">Search all open requests</a>' in html
+
     def test_filters_on_an_empty_inbox_never_say_that_there_were_no_requests(self):
         html = desk.signed_in(desk.lena()).get("/", {"risk": "high"}).content.decode()
         assert "No matching requests" in html

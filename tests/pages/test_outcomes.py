@@ -10,10 +10,12 @@ from django.test import Client
 
 from ledger.models import Effect
 from ledger.states import EffectStatus
+from reviewqueue.pages import read_views
 from reviewqueue.queries.to_resolve import questioned_effects
 from runs.models import Fact, Hold, Run
 from runs.states import HoldKind
 from tests import builders
+from tests.attack.page_routes import a_dead_notification
 from tests.reviewqueue.test_holds_admin import a_run_held_for_a_fact
 from tests.reviewqueue.test_reconciliation_admin import an_unknown_effect, signed_in, staff
 from tests.runs.leased_run_builders import OWNERS, a_leased_run
@@ -151,6 +153,20 @@ def test_owners_see_first_how_much_they_must_resolve_and_others_see_nothing_of_i
         page = signed_in(other).get("/").content.decode()
         assert "To resolve as an owner" not in page
         assert 'Reconciliation <span class="faint num">' not in page
+
+
+def test_dead_letters_are_counted_for_their_readers_and_only_when_the_page_opens(monkeypatch):
+    operator, asked = staff("ops@example.org", "operators"), []
+    a_dead_notification(operator)
+    client = signed_in(operator)
+    page = client.get("/").content.decode()
+    assert re.search(r'#dead-letters">1 dead letter<', page)
+    there = " ".join(client.get("/outcomes").content.decode().split())
+    assert re.search(r'of=notifications"> 1 notification</a> that could not be sent', there)
+    monkeypatch.setattr(read_views, "count_dead_letters", lambda person: asked.append(person) or 2_002)
+    assert re.search(r'#dead-letters">1000\+ dead letters<', client.get("/").content.decode())
+    assert client.get("/", headers={"HX-Request": "true", "HX-Target": "list"}).status_code == 200
+    assert asked == [operator]
 
 
 def test_an_owner_sees_contradicted_outcomes_without_every_effect_being_read():

@@ -23,7 +23,7 @@ from reviewqueue import resume_gateway, reviewer_actions
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.inbox.bulk_eligibility import TOGETHER
 from reviewqueue.pages.inbox.inbox_list import ShownRow, shown_rows
-from reviewqueue.pages.inbox.list_request import address, read_list
+from reviewqueue.pages.inbox.list_request import address, read_list_text
 from reviewqueue.pages.rendering import PageRequest, render_page
 from reviewqueue.queries import inbox
 from reviewqueue.resume_gateway import ShownVersion
@@ -223,5 +223,5 @@ def _total(able: list[SelectedRequest]) -> tuple[Decimal, str] | None:
 
 def _back(asked: QueryDict) -> str:
     """Return the address of the list that the reader came from."""
-    before = read_list(QueryDict(asked.get("list", "")[:1000]))
+    before = read_list_text(asked.get("list", ""))
     return address(before.view, before.filters, before.after)

@@ -47,12 +47,14 @@ def empty_inbox(reader: AbstractUser, counts: InboxCounts, asked_for: ListReques
             button="Back to the start",
         )
     if filters.any:
+        # Most readers search for a request and not only for one that they can decide.
+        is_elsewhere = view == View.DECIDE and counts.views[View.OPEN] > 0
         return EmptyState(
             picture="no-match",
             heading="No matching requests",
             text=f"{VIEW_NAMES[view]} {_describe_filters(filters)}: none. {_open_elsewhere(counts)}",
-            url=address(view),
-            button="Clear the filters",
+            url=address(View.OPEN, filters) if is_elsewhere else address(view),
+            button="Search all open requests" if is_elsewhere else "Clear the filters",
         )
     if not counts.all_open and not counts.views[View.DECIDED] and not counts.views[View.EXPIRED]:
         return _no_request_ever(reader)

@@ -23,7 +23,6 @@ from reviewqueue.pages.inbox.empty_states import VIEW_NAMES, empty_inbox
 from reviewqueue.pages.inbox.list_request import ListRequest, address
 from reviewqueue.pages.request_headings import request_heading_for_row
 from reviewqueue.queries import inbox
-from reviewqueue.queries.dead_letters import count_dead_letters
 from reviewqueue.queries.inbox import OPEN_VIEWS, InboxPage
 from reviewqueue.queries.inbox_counts import InboxCounts, count_requests
 from reviewqueue.queries.inbox_filters import InboxFilters
@@ -126,7 +125,6 @@ def inbox_context(reader: AbstractUser, asked_for: ListRequest, *, now: datetime
         "halts": inbox.list_open_halts(found.rows),
         "links": view_links(counts, asked_for),
         "choices": list_choices(counts, filters),
-        "dead": count_dead_letters(reader) if reader.is_staff else 0,
         "empty": None if found.rows else empty_inbox(reader, counts, asked_for, continued=found.continued),
     }
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -19,7 +19,7 @@ from ledger import clock
 from reviewqueue import reviewer_actions
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import labels_of
-from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list
+from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list_text
 from reviewqueue.pages.live_updates import request_state_tag
 from reviewqueue.pages.rendering import PageRequest, inbox_count, redirect_page
 from reviewqueue.pages.request_headings import request_heading
@@ -28,15 +28,14 @@ from reviewqueue.resume_gateway import Receipt
 from runs.models import Decision, Interrupt
 from runs.states import VALID_DECISIONS
 
-LONGEST_LIST = 1_000
 SETTING, OFFERED = "next", "offered"  # a cookie, like the theme and the keys
 _DECISION = re.compile(r"[a-z]{1,8}_[a-z0-9]{1,40}")
 
 
 def came_from(request: HttpRequest) -> ListRequest:
-    """Return the list that the reader came from; all open requests if none is given or it cannot be parsed."""
+    """Return the list that the reader came from; *Mine to decide* if none is given or it cannot be parsed."""
     said = request.POST if request.method == "POST" else request.GET
-    return read_list(QueryDict(said.get("list", "")[:LONGEST_LIST]))
+    return read_list_text(said.get("list", ""))
 
 
 def list_suffix(came: ListRequest, **more: str) -> str:

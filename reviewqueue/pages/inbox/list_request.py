@@ -17,6 +17,8 @@ from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.states import Risk
 
 NAMES = ("view", "queue", "reason", "risk", "agent", "q", "after")
+MAX_LENGTH = 4_000  # of a query; the text search alone can have 1,200 characters when encoded
+MAX_PARAMETERS = 100
 _SLUG = re.compile(r"[-A-Za-z0-9_.:]{1,60}")
 _WITHOUT: dict[str, str] = {
     "queue": "requests of all queues are shown",
@@ -70,6 +72,12 @@ def read_list(query: QueryDict) -> ListRequest:
         notices=tuple(notices),
         entered=entered[:200],
     )
+
+
+def read_list_text(text: str) -> ListRequest:
+    """Parse the query that a form or an address passes on. A longer one than any list has is ignored, never cut."""
+    is_list = len(text) <= MAX_LENGTH and text.count("&") < MAX_PARAMETERS
+    return read_list(QueryDict(text if is_list else ""))
 
 
 def query_of(view: View, filters: InboxFilters, after: str = "") -> str:

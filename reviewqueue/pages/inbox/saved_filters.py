@@ -13,11 +13,12 @@ from django.views.decorators.http import require_POST
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue.inbox_preferences import saved_filters
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list
+from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list, read_list_text
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 
-MAX_QUERY_LENGTH = 1_000
+#: How an error names the member of the filter.
+_MEMBERS = {"/name": "The name", "/query": "The list"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +56,12 @@ def saved_filters_context(reader: AbstractUser, asked_for: ListRequest) -> dict[
 @not_found_if_invisible
 def change(request: PageRequest, verb: str) -> HttpResponse:
     """Save the shown list under a name, or remove a saved filter."""
-    asked = read_list(QueryDict(request.POST.get("list", "")[:MAX_QUERY_LENGTH]))
+    asked = read_list_text(request.POST.get("list", ""))
     try:
         if verb == "save":
             named, queue = (request.POST.get(name, "").strip()[:200] for name in ("name", "queue"))
-            saved = saved_filters.save_filter(request.user, name=named, query=asked.query(), queue=queue)
-            text = f"Saved: {saved.name}."
+            saved, is_new = saved_filters.save_filter(request.user, name=named, query=asked.query(), queue=queue)
+            text = f"{'Saved' if is_new else 'Replaced'}: {saved.name}."
         elif verb == "remove":
             sent = request.POST.get("filter", "")
             is_number = sent.isascii() and sent.isdigit() and len(sent) < 19
@@ -70,7 +71,7 @@ def change(request: PageRequest, verb: str) -> HttpResponse:
     except NotFound:
         raise
     except PayloadInvalid as refusal:
-        problems = "; ".join(f"The name {problem.message}." for problem in refusal.errors)
+        problems = " ".join(f"{_MEMBERS[problem.pointer]} {problem.message}." for problem in refusal.errors)
         messages.error(request, f"{problems or refusal.detail} Nothing was saved.")
     except Refusal as refusal:
         messages.error(request, mark_hidden_plain(refusal.detail))

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.http import HttpResponse
-from django.shortcuts import redirect, resolve_url
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
@@ -60,7 +60,7 @@ def _back(request: PageRequest, interrupt_id: str) -> str:
     """Return the page that had the button: the inbox or the page of the request."""
     back = request.POST.get("back", "")
     is_own = url_has_allowed_host_and_scheme(back, allowed_hosts=None) and back.startswith("/")
-    return back if is_own else resolve_url("interrupt", interrupt_id)
+    return back if is_own else _address_of(request, interrupt_id)
 
 
 @require_POST
@@ -70,7 +70,7 @@ def undo(request: PageRequest, interrupt_id: str) -> HttpResponse:
     refusal = _perform(reviewer_actions.undo_decision, request, interrupt_id)
     if refusal is not None:
         return _show_error(request, interrupt_id, refusal)
-    return redirect_page(request, resolve_url("interrupt", interrupt_id))
+    return redirect_page(request, _address_of(request, interrupt_id))
 
 
 @require_POST
@@ -82,7 +82,7 @@ def comment(request: PageRequest, interrupt_id: str) -> HttpResponse:
     refusal = _perform(reviewer_actions.add_comment, request, interrupt_id, text=text)
     if refusal is not None:
         return _show_error(request, interrupt_id, refusal, unsent={"comment": text})
-    return _redirect_to(interrupt_id, "comments")
+    return _redirect_to(request, interrupt_id, "comments")
 
 
 @require_POST
@@ -95,7 +95,7 @@ def assign(request: PageRequest, interrupt_id: str) -> HttpResponse:
     if len(people) < len(sent):  # otherwise an outdated list of people would assign the request to the whole queue
         return _show_error(request, interrupt_id, PayloadInvalid(_PERSON_MISSING))
     refusal = _perform(reviewer_actions.assign_request, request, interrupt_id, people=people)
-    return _redirect_to(interrupt_id, "actions") if refusal is None else _show_error(request, interrupt_id, refusal)
+    return _show_outcome(request, interrupt_id, refusal)
 
 
 @require_POST
@@ -104,7 +104,7 @@ def extend(request: PageRequest, interrupt_id: str) -> HttpResponse:
     """Extend the deadline."""
     by = EXTENSIONS.get(request.POST.get("by", ""), timedelta(0))
     refusal = _perform(reviewer_actions.extend_deadline, request, interrupt_id, by=by)
-    return _redirect_to(interrupt_id, "actions") if refusal is None else _show_error(request, interrupt_id, refusal)
+    return _show_outcome(request, interrupt_id, refusal)
 
 
 @require_POST
@@ -139,10 +139,8 @@ def snooze(request: PageRequest, interrupt_id: str) -> HttpResponse:
     duration = SNOOZES.get(request.POST.get("for", ""), timedelta(0))
     if request.POST.get("act") == "end":
         refusal = _perform(snoozes.end_snooze, request, interrupt_id)
-        return _redirect_to(interrupt_id, "actions") if refusal is None else _show_error(request, interrupt_id, refusal)
+        return _show_outcome(request, interrupt_id, refusal)
     refusal = _perform(snoozes.snooze_request, request, interrupt_id, duration=duration)
-    if refusal is None and interrupt.claimed_by_id == request.user.pk:
-        refusal = _perform(reviewer_actions.release_request, request, interrupt_id)
     if refusal is not None:
         return _show_error(request, interrupt_id, refusal)
     return _open_next(request, interrupt)
@@ -152,7 +150,7 @@ def _open_next(request: PageRequest, interrupt: Interrupt) -> HttpResponse:
     following = next_request(request, interrupt, now=clock.now())
     if following is None:
         return redirect_page(request, list_address(request))
-    return redirect_page(request, reverse("interrupt", args=[following.public_id]) + list_suffix(came_from(request)))
+    return redirect_page(request, _address_of(request, following.public_id))
 
 
 def _perform(
@@ -168,8 +166,20 @@ def _perform(
     return None
 
 
-def _redirect_to(interrupt_id: str, anchor: str) -> HttpResponse:
-    return redirect(f"{reverse('interrupt', args=[interrupt_id])}#{anchor}")
+def _address_of(request: PageRequest, interrupt_id: str) -> str:
+    """Return the address of a request with the list that the reader came from."""
+    return reverse("interrupt", args=[interrupt_id]) + list_suffix(came_from(request))
+
+
+def _redirect_to(request: PageRequest, interrupt_id: str, anchor: str) -> HttpResponse:
+    return redirect(f"{_address_of(request, interrupt_id)}#{anchor}")
+
+
+def _show_outcome(request: PageRequest, interrupt_id: str, refusal: Refusal | None) -> HttpResponse:
+    """Redirect to the actions of the request, or show it with the refusal."""
+    if refusal is not None:
+        return _show_error(request, interrupt_id, refusal)
+    return _redirect_to(request, interrupt_id, "actions")
 
 
 def _show_error(

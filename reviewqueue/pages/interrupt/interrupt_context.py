@@ -30,7 +30,7 @@ from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text.hidden_characters import warnings_in
 from reviewqueue.text.json_values import RenderedValue, count_members, render_arguments, size_label
 from reviewqueue.text.times import duration_label
-from runs.interrupts import is_past_deadline
+from runs.interrupts import is_past_deadline, time_left
 from runs.models import Agent, Comment, Fact, FactStatus, Interrupt
 from runs.policies import needs_second_factor
 from runs.states import Kind
@@ -186,7 +186,7 @@ def _actions(screen: RequestPage, *, reader: AbstractUser, now: datetime) -> Act
     if not interrupt.policy.self_review:
         deciders = [person for person in deciders if person.pk != interrupt.run.initiator_id]
     longest = now + interrupt.policy.deadline_max - interrupt.deadline
-    snooze = find_snooze(reader, interrupt, now=now) if screen.is_open and screen.may_decide else None
+    snooze = find_snooze(reader, interrupt, now=now) if screen.is_open else None
     comments = Comment.objects.filter(interrupt=interrupt).select_related("person").order_by("-id")[:MAX_COMMENTS]
     return Actions(
         can_manage=can_manage,
@@ -200,7 +200,7 @@ def _actions(screen: RequestPage, *, reader: AbstractUser, now: datetime) -> Act
         snoozes=tuple(
             (seconds, duration_label(duration).removesuffix(" 00 min"))
             for seconds, duration in SNOOZES.items()
-            if screen.may_decide and duration < interrupt.deadline - now
+            if screen.may_decide and duration < time_left(interrupt, now=now)
         ),
         snoozed_until=None if snooze is None else snooze.until,
         comments=tuple(comments)[::-1],
