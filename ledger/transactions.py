@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import ParamSpec, TypeVar
 
 from django.db import OperationalError, connection, transaction
@@ -53,6 +54,33 @@ def use_case(function: Callable[P, T | Refusal]) -> Callable[P, T]:
         return outcome
 
     return inside
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Read in one transaction that sees the database as of its first query. It locks no row and stops no writer.
+
+    Inside another transaction, which only tests have, the block reads what that transaction sees.
+    """
+    with ExitStack() as opened:
+        if not connection.in_atomic_block:
+            _begin_snapshot(opened)
+        yield
+
+
+def _begin_snapshot(opened: ExitStack) -> None:
+    if connection.vendor == "postgresql":
+        opened.enter_context(transaction.atomic(durable=True))
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return
+    connection.ensure_connection()  # which sets the mode
+    mode = connection.transaction_mode  # type: ignore[attr-defined]
+    connection.transaction_mode = "DEFERRED"  # type: ignore[attr-defined]  # IMMEDIATE takes the write lock
+    try:
+        opened.enter_context(transaction.atomic(durable=True))
+    finally:
+        connection.transaction_mode = mode  # type: ignore[attr-defined]
 
 
 def _refuse_unrecorded() -> None:

@@ -13,15 +13,38 @@ import argparse
 import collections
 import hashlib
 import json
+import re
 import sys
 from decimal import Decimal
 from json.encoder import encode_basestring
 from pathlib import Path
 
 FORMAT = "reviewqueue-evidence-1"
-MASKED = "values are masked, so their digest cannot be computed again"
+MASKED = "contents are not verified, because values are masked in them"
 OLD = "records or policies are older than the digests that events have of them"
-LEFT_OUT = "records were left out, because the person who made the file cannot read them"
+LEFT_OUT = "records were left out: the file says that its maker cannot read them, which is not proven"
+SELECTED = "runs have only the records that the file selects for its decision"
+NOT_HERE = "runs of the file of anchors are not in this file"
+
+#: Where a value can be masked (kind of record, JSON Pointer): inside JSON of agents and people, never a whole column.
+MASKABLE = re.compile(
+    r"decision/answer/(input|arguments)/.+|(permit|effect)/call/arguments/.+"
+    r"|interrupt/versions/[0-9]+/(shown/(proposal|facts|evidence|input_schema)|columns/as_proposed)/.+"
+    r"|interrupt/parts/(/on_expiry|content/as_proposed)/.+"
+    r"|effect/parts/(/(compensation|probe)|state/receipt)/.+|report/parts//body/.+",
+    re.DOTALL,
+)
+#: Keywords of a schema whose value can be a secret.
+SCHEMA_VALUES = ("default", "const", "enum", "examples")
+#: The names of secrets, as in Review Queue. "key" and "code" name one alone, or after one of the last list.
+SECRET = frozenset({
+    "apikey", "credential", "credentials", "cvc", "cvv", "otp", "passcode", "passphrase", "passwd", "password", "passwords",
+    "pin", "pwd", "secret", "secrets", "token", "totp",
+})  # fmt: skip
+BEFORE_SECRET = frozenset({
+    "access", "api", "auth", "authentication", "authorization", "backup", "encryption", "login", "mfa", "private",
+    "recovery", "secret", "security", "signing", "ssh", "time", "verification",
+})  # fmt: skip
 
 
 def canonical(value):
@@ -58,22 +81,55 @@ def parse(raw):
     return json.loads(raw, parse_float=number, parse_constant=number, object_pairs_hook=members)
 
 
+def is_secret_name(name):
+    parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+    if SECRET & set(parts):
+        return True
+    return bool(parts) and parts[-1] in ("key", "code") and (len(parts) == 1 or parts[-2] in BEFORE_SECRET)
+
+
+def is_masked(line, place):
+    """Return whether a JSON Pointer is one of a masked value of this line, so that the value's digest is not known."""
+    names = [name.replace("~1", "/").replace("~0", "~") for name in place.split("/")[1:]]
+    value = line
+    try:
+        for name in names:
+            value = value[int(name)] if isinstance(value, list) else value[name]
+    except (LookupError, ValueError, TypeError):
+        return False
+    if not names:
+        return False
+    is_of_schema = names[-1] in SCHEMA_VALUES and not {"schema", "input_schema"}.isdisjoint(names)
+    can_be = MASKABLE.fullmatch(line["name"].partition(":")[0] + place) is not None
+    return value == "[masked]" and can_be and (is_secret_name(names[-1]) or is_of_schema)
+
+
+def printable(text):
+    """Return a text without characters that control a terminal: the file can have any."""
+    return ascii(text)[1:-1]
+
+
 class Verifier:
     """Reads the lines in order. Its memory grows with the records of one run, not with the file."""
 
     def __init__(self, anchors):
         self.anchors, self.problems, self.at, self.is_ended, self.run = anchors, 0, 0, False, None
+        self.about, self.unseen = {}, {run for run, _ in anchors} - {"configuration"}
         self.counts, self.notes = collections.Counter(), collections.Counter()
 
     def check(self, is_right, text):
         if not is_right:
             self.problems += 1
-            print(f"line {self.at}: {text}")
+            self.report(text)
+
+    def report(self, text):
+        print(printable(f"line {self.at}: {text}"))
 
     def compare(self, line, pointer, value, expected, text):
         """Compare the digest of a value with the expected ones. The pointer of the value says whether it is masked."""
         if any((place + "/").startswith(pointer + "/") for place in line["masked"]):
             self.notes[MASKED] += 1
+            self.report(f"{pointer} of {line['name']} is not verified: a value in it is masked")
         else:
             self.check(digest(value) in expected, text)
 
@@ -91,22 +147,37 @@ class Verifier:
                     self.check(line["lines"] == self.at - 1, f"the file must have {line['lines']} lines before its end")
                     self.check(line["sha256"] == known.hexdigest(), "the file differs from its own digest")
                     self.check(self.run is None, "the end of the last run is missing")
+                    is_there = "run" not in self.about or self.counts["runs"]
+                    self.check(is_there, "the run that the file is about is missing")
                 else:
                     getattr(self, f"read_{kind}")(line)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 self.check(False, f"this line is not valid ({type(error).__name__}: {error})")
             known.update(raw)
         self.check(self.is_ended, "the end is missing: the file was cut off")
+        if "run" not in self.about:
+            self.notes[NOT_HERE] += len(self.unseen)
 
     def read_evidence(self, line):
         self.check(line["format"] == FORMAT, f"the format must be {FORMAT}")
+        self.about = dict(line["about"])
 
     def read_run(self, line):
         self.check(self.run is None, "the end of the run before is missing")
         self.run, self.seq, self.prev, self.present, self.is_old = line, 0, "", set(), False
         self.last, self.ever, self.actors = {}, collections.defaultdict(set), {}
         self.named_policies, self.policies, self.shown = {}, {}, {}
-        self.notes[LEFT_OUT] += len(line.get("left_out", []))
+        self.requests, self.requests_of = {}, {}
+        self.unseen.discard(line["run"])
+        self.check(self.about.get("run", line["run"]) == line["run"], "the file is about another run")
+        decision = self.about.get("decision")
+        if decision is not None or "selected" in line:
+            text = "only the file of a decision can select records, and it must select this decision"
+            self.check(f"decision:{decision}" in line.get("selected", []), text)
+            self.notes[SELECTED] += 1
+        for name in line.get("left_out", []):
+            self.report(f"{name} was left out")
+            self.notes[LEFT_OUT] += 1
         self.counts["runs"] += 1
 
     def read_event(self, line):
@@ -122,6 +193,8 @@ class Verifier:
             self.ever[name].add(value)
             self.actors.setdefault(name, line["actor"])
         self.named_policies.update(zip(line["refs"].get("interrupts", []), line["refs"].get("policies", [])))
+        if {"decision", "interrupt"} <= set(line["refs"]):
+            self.requests.setdefault(f"decision:{line['refs']['decision']}", line["refs"]["interrupt"])
         self.counts["events"] += 1
 
     def read_policy(self, line):
@@ -137,6 +210,9 @@ class Verifier:
         name = line["name"]
         self.check(name not in self.present, f"{name} is in the file twice")
         self.present.add(name)
+        for place in line["masked"]:
+            self.check(is_masked(line, place), f"{place} of {name} cannot be masked")
+        line["masked"] = [place for place in line["masked"] if is_masked(line, place)]
         for part, columns in line["parts"].items():
             whole = f"{name}.{part}" if part else name
             if whole in self.last:
@@ -148,6 +224,10 @@ class Verifier:
         kind = name.partition(":")[0]
         if kind in ("interrupt", "decision", "permit", "effect"):
             getattr(self, f"read_{kind}")(line, line["parts"][""])
+        if kind in ("decision", "attachment"):
+            known = self.requests_of.setdefault(line["parts"][""]["interrupt_id"], line["interrupt"])
+            is_known = {known, self.requests.get(name, known)} == {line["interrupt"]}
+            self.check(is_known, f"the request of {name} was changed")
         self.counts["records"] += 1
 
     def read_interrupt(self, line, columns):
@@ -212,7 +292,7 @@ def main(arguments=None):
             verifier = Verifier(anchors)
             verifier.verify(file)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"A file cannot be read: {error}", file=sys.stderr)
+        print(f"A file cannot be read: {printable(str(error))}", file=sys.stderr)
         return 2
     for text, count in verifier.notes.items():
         print(f"note: {count} {text}") if count else None

@@ -32,7 +32,8 @@ class ProvisioningCommand(BaseCommand):
         try:
             members, lines = self.change(options)
         except ProvisioningError as refused:
-            raise CommandError(str(refused)) from None
+            option = f"Option: --{refused.rule.replace('_', '-')}." if refused.rule else ""
+            raise CommandError(" ".join(filter(None, [str(refused), option, refused.hint]))) from None
         except DatabaseError as fault:
             raise CommandError(_database_fault(fault)) from None
         self.stdout.write(simplejson.dumps(members, ensure_ascii=False) if options["json"] else "\n".join(lines))

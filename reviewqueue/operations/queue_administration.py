@@ -151,10 +151,11 @@ def preview_policy(
     person: AbstractUser, reason: str, *, agent: str = "", **changes: Unpack[PolicyRules]
 ) -> PolicyPreview:
     """Return what the next version would change. Nothing is stored."""
-    find_policy(person, reason, agent=agent)
+    last = find_policy(person, reason, agent=agent)
+    _refuse_queues_of_others(person, _current(reason, last), changes)
     draft = policies.draft_policy(reason, agent=agent, **changes)
     _refuse_beyond_owner(person, draft)
-    before, after = _reached_queues(_current(draft)), _reached_queues(draft.policy)
+    before, after = _reached_queues(_current(reason, draft.last)), _reached_queues(draft.policy)
     return PolicyPreview(
         draft=draft,
         queues_added=[name for name in after if name not in before],
@@ -174,15 +175,16 @@ def add_policy(
     if (0 if last is None else last.version) != based_on:
         now = "no version" if last is None else f"version {last.version}"
         raise StaleVersion(f"The policy of {reason} has {now} now. Nothing was done. Read it again.")
+    _refuse_queues_of_others(person, _current(reason, last), changes)
     _refuse_beyond_owner(person, policies.draft_policy(reason, agent=agent, **changes))
     return policies.add_policy(reason, agent=agent, actor=person_actor(person), **changes)
 
 
-def _current(draft: DraftPolicy) -> Policy | None:
+def _current(reason: str, last: Policy | None) -> Policy | None:
     """Return the policy that applies now: the version before, or for an agent's first one the general policy."""
-    if draft.last is not None:
-        return draft.last
-    general = Policy.objects.filter(reason=draft.policy.reason, agent=None).select_related("queue", "escalate_to")
+    if last is not None:
+        return last
+    general = Policy.objects.filter(reason=reason, agent=None).select_related("queue", "escalate_to")
     return general.order_by("-version").first()
 
 
@@ -195,17 +197,24 @@ def _reached_queues(policy: Policy | None) -> list[str]:
     return list(dict.fromkeys([*named, *escalated, *(step["queue"] for step in policy.escalate_further)]))
 
 
+def _refuse_queues_of_others(person: AbstractUser, current: Policy | None, rules: PolicyRules) -> None:
+    """Refuse an owner every queue that is not hers and not in the current policy, in the same way if there is none."""
+    if permissions.is_operator(person):
+        return
+    before, owned = _reached_queues(current), {*permissions.owned_queues(person).values_list("slug", flat=True)}
+    if rules.get("any_queue") and "any" not in before:
+        raise ProvisioningError("Only an operator can allow any queue.", rule="any_queue")
+    for rule, name in policies.named_queues(rules):
+        if name not in owned and name not in before:
+            raise ProvisioningError(
+                f"You do not own the queue {name}, and the policy does not allow it now. An operator can add it.",
+                rule=rule,
+            )
+
+
 def _refuse_beyond_owner(person: AbstractUser, draft: DraftPolicy) -> None:
     if permissions.is_operator(person):
         return
-    before, owned = _reached_queues(_current(draft)), {*permissions.owned_queues(person).values_list("slug", flat=True)}
-    strange = [name for name in _reached_queues(draft.policy) if name not in owned and name not in before]
-    if strange:
-        raise ProvisioningError(
-            f"You do not own the queue {strange[0]}, and the policy does not allow it now. An operator can add it."
-            if strange[0] != "any"
-            else "Only an operator can allow any queue."
-        )
     general = Policy.objects.filter(reason=draft.policy.reason, agent=None).order_by("-version").first()
     looser = [] if general is None else looser_rules(draft.policy, general)
     if looser:
@@ -226,7 +235,7 @@ def _open_requests(draft: DraftPolicy) -> list[OpenRequests]:
 
 def _stricter_rules(draft: DraftPolicy) -> list[str]:
     """Return the rules of which the newest version also limits requests that are open (docs/permissions.md)."""
-    before, after = _current(draft), draft.policy
+    before, after = _current(draft.policy.reason, draft.last), draft.policy
     if before is None:
         return []
     found = []

@@ -22,7 +22,7 @@ from reviewqueue import permissions
 from reviewqueue.datetimes import duration_text, parse_duration
 from reviewqueue.operations import queue_administration as administration
 from reviewqueue.operations.provisioning.names import ProvisioningError
-from reviewqueue.operations.provisioning.policies import CHOICES, DURATIONS, FLAGS, NUMBERS, POLICY_RULES
+from reviewqueue.operations.provisioning.policies import CHOICES, DURATIONS, FLAGS, NUMBERS, POLICY_RULES, whole_seconds
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.models import Agent, Interrupt, Policy, Queue
@@ -273,16 +273,14 @@ def read_rules(texts: dict[str, str]) -> Any:
     allowed = texts["on_expiry_allowed"].split()
     rules |= {"queue": texts["queue"] or None, "queues": texts["queues"].split(), "on_expiry_allowed": allowed}
     rules["escalate_to"] = texts["escalate_to"] or None
-    rules["remind_before"] = [_seconds(text, "A reminder") for text in texts["remind_before"].split()]
+    reminders = [_duration(text, "A reminder") for text in texts["remind_before"].split()]
+    rules["remind_before"] = [whole_seconds(length, "remind_before") for length in reminders]
     steps = [step.partition("=") for step in texts["escalate_further"].split()]
+    waits = [(queue, _duration(wait, "A deadline after an escalation")) for queue, _, wait in steps]
     rules["escalate_further"] = [
-        {"queue": queue, "seconds": _seconds(wait, "A deadline after an escalation")} for queue, _, wait in steps
+        {"queue": queue, "seconds": whole_seconds(length, "escalate_further")} for queue, length in waits
     ]
     return rules
-
-
-def _seconds(text: str, label: str) -> int:
-    return int(_duration(text, label).total_seconds())
 
 
 def _duration(text: str, label: str) -> timedelta:

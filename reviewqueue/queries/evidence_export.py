@@ -1,8 +1,9 @@
 """Evidence files: a decision, a run or a period as JSON lines that anyone can verify offline (`verify_evidence.py`).
 
 Each run has its whole chain of events, then the records that the chain covers with what their digests were computed
-from. A run is copied to a temporary file before it is sent, so memory is bounded by its largest record, and no query
-runs while a slow reader receives it. The last line has the digest of all lines before it.
+from. A run is copied to a temporary file in one snapshot of the database before it is sent. So memory is bounded by its
+largest record, no row is locked, and no query runs while a slow reader receives it. The last line has the digest of all
+lines before it.
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ from ledger.errors import NotFound
 from ledger.exact_json import ABSENT, dumps
 from ledger.models import Effect, EffectReport
 from ledger.row_digests import CONTENT, CoveredRow, column_as_json
-from ledger.transactions import use_case
+from ledger.transactions import snapshot
 from reviewqueue import permissions
 from reviewqueue.drafts import is_secret_name
 from runs.configuration_history import CREATED, KINDS
 from runs.decisions import Answer, answer_schema
 from runs.interrupt_requests import call_digest, content_digest
-from runs.locks import locked_runs
 from runs.models import (
     Attachment,
     Checkpoint,
@@ -45,6 +45,7 @@ from runs.models import (
     Revision,
     Run,
 )
+from runs.schemas import keywords
 from runs.states import VALID_DECISIONS, DecisionStatus
 
 FORMAT = "reviewqueue-evidence-1"
@@ -53,11 +54,12 @@ MASK = "[masked]"
 _SCHEMA = re.compile(
     r"/versions/[0-9]+/(shown/(input_schema|proposal/schema)|columns/as_proposed/schema)|/parts/content/as_proposed/schema"
 )
+_SCHEMA_VALUES = frozenset({"default", "const", "enum", "examples"})
+_SCHEMA_NAMES = keywords.BELOW_NAMED | keywords.HERE_NAMED | {"$defs"}
 
 ROWS = 20  # read at once: a proposal can be large, and PgBouncer permits no cursor of the server
 EVENTS = 200
 IN_MEMORY = 1024 * 1024  # bytes
-TRIES = 3
 #: Decisions that each reader of the request can read; a refused one only its author.
 _PUBLIC = (*VALID_DECISIONS, DecisionStatus.OVERTAKEN, DecisionStatus.REVOKED)
 
@@ -90,8 +92,12 @@ class EvidenceFile:
     def copy(self) -> IO[bytes]:
         """Return a temporary file with the lines, which needs neither memory nor the database while it is sent."""
         file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  the caller closes it
-        file.writelines(self.pieces())
-        file.seek(0)
+        try:
+            file.writelines(self.pieces())
+            file.seek(0)
+        except BaseException:
+            file.close()
+            raise
         return file
 
     def pieces(self) -> Iterator[bytes]:
@@ -179,34 +185,17 @@ def _readable(person: AbstractUser, run: Run) -> Selection:
 
 
 def _copied_run(selection: Selection) -> IO[bytes]:
-    """Return a temporary file with the lines of a run as of one event. A run that keeps changing is locked for it."""
+    """Return a temporary file with the lines of a run as of one time."""
     file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  the caller closes it
-    for _ in range(TRIES):
-        run = _RUNS.get(pk=selection.run)
-        _write_run(file, run, selection)
-        if Run.objects.filter(pk=run.pk, timeline_seq=run.timeline_seq).exists():
-            break
-    else:
-        _write_locked_run(file, selection)
-    file.seek(0)
+    try:
+        with snapshot():
+            run = Run.objects.select_related("agent", "initiator").get(pk=selection.run)
+            file.writelines(_RunCopy(run=run, selection=selection).lines())
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
     return file
-
-
-_RUNS = Run.objects.select_related("agent", "initiator")
-
-
-@use_case
-def _write_locked_run(file: IO[bytes], selection: Selection) -> None:
-    locked_runs().get(pk=selection.run)
-    _write_run(file, _RUNS.get(pk=selection.run), selection)
-
-
-def _write_run(file: IO[bytes], run: Run, selection: Selection) -> None:
-    file.seek(0)
-    file.truncate()
-    copy = _RunCopy(run=run, selection=selection)
-    for line in copy.lines():
-        file.write(line)
 
 
 @dataclass(kw_only=True)
@@ -247,8 +236,7 @@ class _RunCopy:
             yield _record(permit, call=permit.call)
         for effect in _pages(self._effects()):
             yield _record(effect, call=effect.call)
-            for report in _pages(EffectReport.objects.filter(effect=effect)):
-                report.effect = effect
+            for report in _reports(effect):
                 yield _record(report)
         yield _line("anchor", run=run.public_id, seq=run.timeline_seq, head=run.timeline_head)
 
@@ -285,7 +273,9 @@ class _RunCopy:
         yield from _names("decision", self._decisions())
         yield from _names("attachment", self._attachments())
         yield from _names("permit", self._permits())
-        yield from _names("effect", self._effects())
+        for effect in _pages(self._effects()):
+            yield effect.covered_as
+            yield from (report.covered_as for report in _reports(effect))
 
     def _remember(self, event: Event) -> None:
         for name, value in (event.row_digests or {}).items():
@@ -362,6 +352,12 @@ def _names(kind: str, rows: QuerySet[Any]) -> Iterator[str]:
     yield from (f"{kind}:{name}" for name in rows.values_list("public_id", flat=True))
 
 
+def _reports(effect: Effect) -> Iterator[EffectReport]:
+    for report in _pages(EffectReport.objects.filter(effect=effect)):
+        report.effect = effect
+        yield report
+
+
 def _pages(rows: QuerySet[M], *, by: str = "pk", size: int = ROWS) -> Iterator[M]:
     found = list(rows.order_by(by)[:size])
     while found:
@@ -388,25 +384,63 @@ def _record(row: CoveredRow, **more: Any) -> bytes:
 
 
 def _masked(value: Any, at: str, found: list[str]) -> Any:
-    """Return a value without those of members that are named like a secret, and append their JSON Pointers.
-
-    A schema stays: its members are names.
-    """
+    """Return a value without those of members that are named like a secret, and append their JSON Pointers."""
     if _SCHEMA.fullmatch(at):
-        return value
+        return _masked_schema(value, at, found, is_secret=_refers_to_secret(value))
     if isinstance(value, list):
         return [_masked(inner, f"{at}/{place}", found) for place, inner in enumerate(value)]
     if not isinstance(value, dict):
         return value
     shown = {}
     for name, inner in value.items():
-        pointer = f"{at}/{name.replace('~', '~0').replace('/', '~1')}"
+        pointer = _pointer(at, name)
         if is_secret_name(name):
             found.append(pointer)
             shown[name] = MASK
         else:
             shown[name] = _masked(inner, pointer, found)
     return shown
+
+
+def _masked_schema(schema: Any, at: str, found: list[str], *, is_secret: bool) -> Any:
+    """Return a schema without the values that it states below a property named like a secret; its names stay."""
+    if isinstance(schema, list):
+        return [
+            _masked_schema(inner, f"{at}/{place}", found, is_secret=is_secret) for place, inner in enumerate(schema)
+        ]
+    if not isinstance(schema, dict):
+        return schema
+    shown: dict[str, Any] = {}
+    for name, inner in schema.items():
+        pointer = _pointer(at, name)
+        if name in _SCHEMA_VALUES and is_secret:
+            found.append(pointer)
+            shown[name] = MASK
+        elif name in _SCHEMA_VALUES:
+            shown[name] = _masked(inner, pointer, found)
+        elif name in _SCHEMA_NAMES and isinstance(inner, dict):
+            shown[name] = {
+                own: _masked_schema(below, _pointer(pointer, own), found, is_secret=is_secret or is_secret_name(own))
+                for own, below in inner.items()
+            }
+        else:
+            shown[name] = _masked_schema(inner, pointer, found, is_secret=is_secret)
+    return shown
+
+
+def _refers_to_secret(schema: Any, *, is_secret: bool = False) -> bool:
+    """Return whether a property named like a secret has a ``$ref``: any value of the schema can then be its own."""
+    if isinstance(schema, list):
+        return any(_refers_to_secret(inner, is_secret=is_secret) for inner in schema)
+    if not isinstance(schema, dict):
+        return False
+    if is_secret and "$ref" in schema:
+        return True
+    return any(_refers_to_secret(inner, is_secret=is_secret or is_secret_name(name)) for name, inner in schema.items())
+
+
+def _pointer(at: str, name: str) -> str:
+    return f"{at}/{name.replace('~', '~0').replace('/', '~1')}"
 
 
 def _line(line: str, **members: Any) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.exact_json import dumps, parse
 from reviewqueue.operations.api_keys import create_personal_token
 from reviewqueue.operations.provisioning.agents import add_agent
 from reviewqueue.operations.provisioning.keys import add_agent_key
@@ -112,7 +113,18 @@ def test_an_owner_changes_the_policies_of_their_agents_within_bounds(owner):
     assert owner.post("policies", own | {"rules": {"queue": "payments", "quorum": 2}}).status == 201
     add_queue("secret", owner="lawyers")
     strange = {"reason": "approval.action", "agent": "payer", "rules": {"queue": "secret", "quorum": 2}}
-    assert "You do not own the queue secret" in owner.post("policies/preview", strange)["detail"]
+    for rules in (
+        {"queue": "secret"},
+        {"queues": ["payments", "secret"]},
+        {"escalate_to": "secret"},
+        {"escalate_further": [{"queue": "secret", "wait": "PT1H"}]},
+    ):
+        foreign = owner.post("policies/preview", strange | {"rules": rules})
+        missing = owner.post("policies/preview", parse(dumps(strange | {"rules": rules}).replace("secret", "nowhere")))
+        assert "You do not own the queue secret" in foreign["detail"]
+        assert foreign["detail"] == missing["detail"].replace("nowhere", "secret")
+        assert foreign["errors"][0]["pointer"] == missing["errors"][0]["pointer"] == f"/rules/{next(iter(rules))}"
+    assert owner.post("policies", strange | {"based_on": 1})["detail"] == foreign["detail"]
 
 
 @pytest.mark.parametrize(
@@ -124,11 +136,20 @@ def test_an_owner_changes_the_policies_of_their_agents_within_bounds(owner):
         ({"on_expiry": "default"}, "/rules/on_expiry"),
         ({"escalate_further": [{"queue": "payments"}]}, "/rules/escalate_further/0/wait"),
         ({"remind_before": ["PT1H", "x"]}, "/rules/remind_before/1"),
+        ({"remind_before": ["PT0.5S"]}, "/rules/remind_before"),
+        ({"remind_before": ["PT1.5S"]}, "/rules/remind_before"),
+        ({"escalate_further": [{"queue": "legal", "wait": "PT0.5S"}]}, "/rules/escalate_further"),
+        ({"queue": "nowhere"}, "/rules/queue"),
+        ({"queue": "legal", "escalate_to": "nowhere"}, "/rules/escalate_to"),
+        ({"queue": "legal", "on_expiry": "escalate"}, "/rules/escalate_to"),
+        ({"queue": "legal", "quorum": 21}, "/rules/quorum"),
     ],
 )
-def test_a_rule_that_is_none_is_refused_at_its_place(operator, rules, pointer):
+def test_a_rule_that_is_none_is_refused_at_its_place(operator, owner, rules, pointer):
     refused = operator.post("policies/preview", {"reason": "approval.action", "rules": rules})
     assert (refused.status, refused["errors"][0]["pointer"]) == (422, pointer)
+    assert "--" not in refused["detail"]
+    assert "manage.py" not in refused["detail"]
 
 
 @pytest.mark.parametrize("rules", [{"queue": "nowhere"}, {"queue": "payments", "quorum": 21}, {}])

@@ -160,6 +160,8 @@ def test_of_two_versions_of_the_same_base_the_second_is_refused(client, operator
         ({"escalate_wait": "P3651D"}, "escalate_wait must be at most 3650 days"),
         ({"remind_before": "PT1H P3651D"}, "remind_before must be at most 3650 days"),
         ({"escalate_further": "engineering=P3651D"}, "escalate_further must be at most 3650 days"),
+        ({"remind_before": "PT0.5S"}, "remind_before must have whole seconds"),
+        ({"escalate_further": "engineering=PT1.5S"}, "escalate_further must have whole seconds"),
         ({"expire_paused": "P3651D"}, "expire_paused must be from 1 minute to 3650 days"),
         ({"on_expiry_allowed": "explode"}, "on_expiry must be one of"),
         ({}, "has exactly these rules already"),
@@ -174,6 +176,13 @@ def test_a_wrong_rule_is_explained_and_keeps_the_form(client, operator, wrong, s
     assert said in page
     assert got.context["texts"]["permit_ttl"] == form["permit_ttl"]
     assert Policy.objects.filter(reason="approval.action").count() == 2
+
+
+@pytest.mark.parametrize("rule", [{"remind_before": [0]}, {"escalate_further": [{"queue": "board", "seconds": 0}]}])
+def test_no_policy_has_a_reminder_or_escalation_after_no_time(operator, rule):
+    builders.a_queue("board")
+    with pytest.raises(ProvisioningError, match="must be at least 1 second"):
+        add_policy("payment", queue="engineering", escalate_to="engineering", **rule)
 
 
 def test_a_save_without_a_preview_is_refused(client, operator):
@@ -198,6 +207,8 @@ def test_an_owner_changes_the_policies_of_her_agent_only(owner):
     [
         ({"queue": "engineering"}, "You do not own the queue engineering"),
         ({"queues": "engineering"}, "You do not own the queue engineering"),
+        ({"queue": "unknown"}, "You do not own the queue unknown"),
+        ({"escalate_to": "unknown"}, "You do not own the queue unknown"),
         ({"escalate_to": "engineering"}, "You do not own the queue engineering"),
         ({"escalate_to": "invoices", "escalate_further": "engineering=P1D"}, "You do not own the queue engineering"),
         ({"any_queue": "1"}, "Only an operator can allow any queue"),

@@ -5,12 +5,14 @@ Each change is made twice: as it is, and with the digest of the file computed ag
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import runpy
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,14 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
+from django.db import connections
 from django.test import Client
 
 from ledger import clock
 from ledger.datetimes import format_datetime
 from ledger.digests import canonical
 from ledger.exact_json import dumps, parse
+from reviewqueue import drafts
 from reviewqueue.operations.doctor import history_integrity
 from reviewqueue.queries import evidence_export
 from reviewqueue.queries.evidence_export import EvidenceFile
@@ -38,7 +42,8 @@ from tests.unguarded import without_triggers
 pytestmark = pytest.mark.django_db
 
 VERIFIER = Path(settings.ROOT) / "static" / "verify_evidence.py"
-MAIN: Callable[[list[str]], int] = runpy.run_path(str(VERIFIER))["main"]
+PROGRAM = runpy.run_path(str(VERIFIER))
+MAIN: Callable[[list[str]], int] = PROGRAM["main"]
 
 Line = dict[str, Any]
 
@@ -145,6 +150,47 @@ def add_after_the_end(lines: list[Line]) -> None:
     lines.append(lines[1])
 
 
+def hide_a_verdict(lines: list[Line]) -> None:
+    """A mask of nothing must not stop the comparison of the record."""
+    decision = first(lines, "record", "decision")
+    decision["parts"][""]["verdict"] = decision["answer"]["verdict"] = "reject"
+    decision["masked"] = ["/parts//x", "/answer/x"]
+
+
+def hide_a_column(lines: list[Line]) -> None:
+    """A column of a decision is no JSON of an agent, so nothing below it can be masked."""
+    decision = first(lines, "record", "decision")
+    decision["parts"][""] |= {"created_at": "2026-01-01T00:00:00.000000+00:00", "probe": {"token": "[masked]"}}
+    decision["masked"] = ["/parts//probe/token"]
+
+
+def hide_what_was_shown(lines: list[Line]) -> None:
+    request = first(lines, "record", "interrupt")
+    request["versions"][0]["shown"] |= {"title": "Order two", "token": "[masked]"}
+    request["masked"] = ["/versions/0/shown/token"]
+
+
+def hide_a_value_of_another_name(lines: list[Line]) -> None:
+    permit = first(lines, "record", "permit")
+    permit["call"]["arguments"]["amount"] = "[masked]"
+    permit["masked"] = ["/call/arguments/amount"]
+
+
+def select_nothing(lines: list[Line]) -> None:
+    run = first(lines, "run")
+    run.pop("left_out")
+    run["selected"] = []
+    lines[:] = [line for line in lines if line["line"] != "record"]
+
+
+def name_another_run(lines: list[Line]) -> None:
+    lines[0]["about"]["run"] = "run_0"
+
+
+def delete_the_run(lines: list[Line]) -> None:
+    lines[:] = [lines[0], *lines[-2:]]
+
+
 FOUND: dict[Callable[[list[Line]], None], str] = {
     change_answer: "the answer of decision:dec_",
     change_time: "was changed",
@@ -160,6 +206,13 @@ FOUND: dict[Callable[[list[Line]], None], str] = {
     change_what_an_event_is_about: "event 1 was changed",
     change_permitted_call: "the call of permit:per_",
     add_after_the_end: "after the end",
+    hide_a_verdict: "/parts//x of decision:dec_",
+    hide_a_column: "/parts//probe/token of decision:dec_",
+    hide_what_was_shown: "/versions/0/shown/token of interrupt:int_",
+    hide_a_value_of_another_name: "/call/arguments/amount of permit:per_",
+    select_nothing: "only the file of a decision can select records",
+    name_another_run: "the file is about another run",
+    delete_the_run: "the run that the file is about is missing",
 }
 
 
@@ -212,9 +265,13 @@ def test_a_chain_that_was_computed_again_from_end_to_end_is_found_by_an_anchor(v
 
 def test_the_verifier_runs_alone_and_reads_any_bytes(tmp_path):
     """The program is started by itself, isolated, with files that are no evidence."""
-    content = file_of(of_run(a_sample()))
+    lines = of_run(a_sample())
+    content = file_of(lines)
     hostile = [b"", b"\xff\xfe\x00", b"[" * 100_000, b"{}\n", b'{"line":"main"}\n', b'{"line":"end"}\n', content * 2]
     hostile += [content.replace(b'"seq":1', b'"seq":1e999999999', 1), b'{"line":"evidence","line":"evidence"}\n']
+    first(lines, "record", "interrupt")["versions"] = []
+    first(lines, "record", "decision")["masked"] = [""]
+    hostile.append(file_of(lines))
     for place, given in enumerate([content, *hostile]):
         path = tmp_path / f"{place}.jsonl"
         path.write_bytes(given)
@@ -248,8 +305,50 @@ def test_a_decisions_file_has_its_request_its_votes_and_the_permitted_call(verif
     assert verify(file_of(lines))[0] == 0
     kinds = [line["name"].partition(":")[0] for line in lines if line["line"] == "record"]
     assert kinds == ["interrupt", "decision", "permit", "effect", "report"]
-    delete_line(lines)
-    assert "is missing" in verify(file_of(lines))[1]
+    for kind in ("decision", "report"):
+        without = [line for line in lines if not line.get("name", "").startswith(kind)]
+        status, said = verify(file_of(without))
+        assert (status, f"{kind}:" in said, "is missing" in said) == (1, True, True)
+    other = parse(dumps(lines))
+    other[0]["about"]["decision"] = "dec_0"
+    assert "it must select this decision" in verify(file_of(other))[1]
+
+
+def test_a_decision_about_another_request_with_the_same_content_is_found(verify):
+    started, ana = builders.a_running_run(), builders.a_reviewer()
+    asked = builders.suspend_run(started, builders.a_wait("one"), builders.a_wait("two"))
+    for interrupt in asked.interrupts:
+        builders.decide(interrupt, ana)
+    lines = lines_of(evidence_export.evidence_of_run(None, started.run.public_id))
+    assert verify(file_of(lines))[0] == 0
+    first(lines, "record", "decision")["interrupt"] = asked.interrupts[1].public_id
+    status, said = verify(file_of(lines))
+    assert status == 1
+    assert "the request of decision:dec_" in said
+
+
+def test_runs_of_the_anchors_that_a_period_does_not_have_are_counted(verify):
+    sample = a_sample()
+    period = {"since": clock.now() - timedelta(hours=1), "until": clock.now() + timedelta(hours=1)}
+    lines = lines_of(evidence_export.evidence_of_period(made_by="ops@example.org", **period))
+    anchors = "".join(
+        dumps({"run": anchor.run, "seq": anchor.seq, "head": anchor.head}) + "\n"
+        for anchor in history_integrity.anchors()
+    )
+    assert "are not in this file" not in verify(file_of(lines), anchors)[1]
+    start = next(place for place, line in enumerate(lines) if line.get("run") == sample.waiting.run.public_id)
+    end = next(place for place, line in enumerate(lines) if place > start and line["line"] == "anchor")
+    status, said = verify(file_of([*lines[:start], *lines[end + 1 :]]), anchors)
+    assert status == 0
+    assert "1 runs of the file of anchors are not in this file" in said
+
+
+def test_no_text_of_a_file_controls_the_terminal(verify):
+    lines = of_run(a_sample())
+    first(lines, "record", "decision")["name"] = "decision:\x1b]0;all is well\x07\u202e"
+    said = verify(file_of(lines))[1]
+    assert "\\x1b]0;all is well\\x07\\u202e" in said
+    assert said.replace("\n", "").isprintable()
 
 
 def test_edited_and_amended_versions_are_in_the_file_and_verified(verify):
@@ -302,6 +401,33 @@ def test_values_of_members_that_are_named_like_a_secret_are_masked_and_the_verif
     assert shown["proposal"]["schema"] == schema
 
 
+def test_values_that_a_schema_states_for_a_property_named_like_a_secret_are_masked(verify):
+    stated = {"type": "string", "default": "hunter2", "examples": ["hunter2"]}
+    for secret in (
+        {"password": stated},
+        {"password": {"anyOf": [{"const": "hunter2"}, {"enum": ["hunter2"]}]}},
+        {"login": {"type": "object", "default": {"password": "hunter2"}}},
+        {"password": {"$ref": "#/$defs/text"}},
+    ):
+        schema = {"type": "object", "properties": {"color": {"type": "string", "default": "red"}, **secret}}
+        if "$ref" in str(secret):
+            schema["$defs"] = {"text": stated}
+        started = builders.a_running_run()
+        builders.suspend_run(started, builders.an_input_wait(input_schema=schema))
+        content = b"".join(evidence_export.evidence_of_run(None, started.run.public_id).pieces())
+        assert b"hunter2" not in content, secret
+        assert (b'"red"' in content) is ("$ref" not in str(secret))
+        status, said = verify(content)
+        assert (status, "values are masked" in said) == (0, True), (secret, said)
+
+
+def test_the_verifier_knows_the_names_of_secrets():
+    assert PROGRAM["SECRET"] == drafts._SECRET
+    assert PROGRAM["BEFORE_SECRET"] == drafts._BEFORE_SECRET
+    for name in ("key", "apiKey", "api_key", "request_key", "zip_code", "code", "SSHKey", "tokens", "Token", "", "1"):
+        assert PROGRAM["is_secret_name"](name) == drafts.is_secret_name(name), name
+
+
 def test_a_reader_gets_only_the_requests_that_they_can_read_and_the_file_says_what_it_leaves_out(verify):
     builders.a_queue("finance")
     builders.change_policies(any_queue=True)
@@ -319,6 +445,7 @@ def test_a_reader_gets_only_the_requests_that_they_can_read_and_the_file_says_wh
     status, said = verify(content)
     assert status == 0
     assert "4 records were left out" in said
+    assert f"{first([parse(line) for line in content.splitlines()], 'run')['left_out'][0]} was left out" in said
 
 
 def test_a_period_has_the_runs_that_were_open_in_it(verify):
@@ -339,21 +466,29 @@ def test_a_period_has_the_runs_that_were_open_in_it(verify):
     assert sample.waiting.run.public_id in runs_of(4, -1)
 
 
-def test_a_run_that_changes_while_it_is_copied_is_copied_again_and_at_last_locked(verify, monkeypatch):
-    sample = a_sample()
-    copied, lines_of_copy = [], evidence_export._RunCopy.lines
+@pytest.mark.django_db(transaction=True)
+def test_a_run_is_copied_as_of_one_time_and_stops_no_writer(verify, monkeypatch):
+    interrupt, ana = builders.a_waiting_interrupt(), builders.a_reviewer()
+    lines_of_copy = evidence_export._RunCopy.lines
+
+    def decide_elsewhere() -> None:
+        builders.decide(interrupt, ana)
+        connections.close_all()
 
     def changing(copy: Any) -> Any:
-        copied.append(copy.run.timeline_seq)
-        yield from lines_of_copy(copy)
-        if len(copied) <= evidence_export.TRIES:
-            Run.objects.filter(pk=copy.run.pk).update(timeline_seq=copy.run.timeline_seq + 1)
-            if len(copied) == evidence_export.TRIES:
-                Run.objects.filter(pk=copy.run.pk).update(timeline_seq=copied[0])
+        lines = lines_of_copy(copy)
+        yield next(lines)
+        with ThreadPoolExecutor(1) as other:
+            other.submit(decide_elsewhere).result(timeout=60)
+        yield from lines
 
     monkeypatch.setattr(evidence_export._RunCopy, "lines", changing)
-    assert verify(file_of(of_run(sample)))[0] == 0
-    assert len(copied) == evidence_export.TRIES + 1
+    lines = lines_of(evidence_export.evidence_of_run(None, interrupt.run.public_id))
+    assert verify(file_of(lines))[0] == 0
+    assert not [line for line in lines if line.get("name", "").startswith("decision")]
+    assert Decision.objects.filter(interrupt=interrupt).exists()
+    monkeypatch.undo()
+    assert first(lines_of(evidence_export.evidence_of_run(None, interrupt.run.public_id)), "record", "decision")
 
 
 # --- ways to get a file -----------------------------------------------------------------------------------------------
@@ -374,6 +509,57 @@ def test_the_pages_and_the_api_send_the_file_to_who_can_read_the_run(verify):
         assert verify(content)[0] == 0
         by_api = api.get(f"{page[1:]}/evidence").body
         assert by_api.split(b"\n")[1:-2] == content.split(b"\n")[1:-2]  # but for the time it was made
+
+
+def test_a_head_copies_nothing(monkeypatch):
+    run, reader = a_sample().done.run, builders.a_person("kim@example.org", "engineering-auditors")
+    monkeypatch.setattr(EvidenceFile, "copy", lambda evidence: pytest.fail("it was copied"))
+    browser = Client()
+    browser.force_login(reader)
+    for sent in (
+        browser.head(f"/runs/{run.public_id}/evidence"),
+        Client(headers={"Authorization": f"Bearer {a_reviewer_client(reader).key}"}).head(
+            f"/api/v1/runs/{run.public_id}/evidence"
+        ),
+    ):
+        assert (sent.status_code, sent["Content-Type"]) == (200, "application/jsonl")
+        assert "Content-Length" not in sent
+
+
+def test_a_person_makes_one_file_at_a_time(monkeypatch):
+    run, reader = a_sample().done.run, builders.a_person("kim@example.org", "engineering-auditors")
+    other = a_reviewer_client(builders.a_person("lou@example.org", "engineering-auditors"))
+    api, browser, copy, second = a_reviewer_client(reader), Client(), EvidenceFile.copy, []
+    browser.force_login(reader)
+
+    def copying(evidence: EvidenceFile) -> Any:
+        if not second:
+            second.append(None)
+            second.append(api.get(f"runs/{run.public_id}/evidence"))
+            second.append(browser.get(f"/runs/{run.public_id}/evidence"))
+            second.append(other.get(f"runs/{run.public_id}/evidence"))
+        return copy(evidence)
+
+    monkeypatch.setattr(EvidenceFile, "copy", copying)
+    assert api.get(f"runs/{run.public_id}/evidence").status == 200
+    _, by_api, by_page, of_other = second
+    assert (by_api.status, by_api["code"]) == (503, "busy")
+    assert (by_page.status_code, by_page["Content-Type"]) == (503, "text/plain")
+    assert of_other.status == 200
+    assert api.get(f"runs/{run.public_id}/evidence").status == 200
+
+
+def test_a_full_disk_is_answered_as_busy(monkeypatch):
+    run, reader = a_sample().done.run, builders.a_person("kim@example.org", "engineering-auditors")
+
+    def full(evidence: EvidenceFile) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+        yield b""
+
+    monkeypatch.setattr(EvidenceFile, "pieces", full)
+    refused = a_reviewer_client(reader).get(f"runs/{run.public_id}/evidence")
+    assert (refused.status, refused["code"]) == (503, "busy")
+    assert "no space" in refused["detail"]
 
 
 def test_only_operators_get_a_period_and_its_bounds_are_checked(verify):
@@ -407,7 +593,7 @@ def test_the_command_prints_a_file(verify):
         call_command("export_evidence", *asked, stdout=printed)
         status, said = verify(printed.getvalue().encode())
         assert status == 0
-        assert said.startswith(f"{runs} runs, ")
+        assert f"{runs} runs, " in said
     for wrong in (["--run", "run_0"], ["--decision", "dec_0"], ["--period", "x", "y"], ["--period", *period[::-1]]):
         with pytest.raises(CommandError):
             call_command("export_evidence", *wrong)

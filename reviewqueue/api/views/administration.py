@@ -60,13 +60,14 @@ def apply_change(
 ) -> Response:
     """Call ``change`` with the person, the names in the path and the members of the body, and return what it returns.
 
-    Its refusal (``ProvisioningError``) becomes a problem of the whole body.
+    Its refusal (``ProvisioningError``) becomes a problem of the rule that it names, or of the whole body.
     """
     person, members = person_of(request), validated(sent, body_of(request))
     try:
         made = change(person, *path, **members)
     except ProvisioningError as refused:
-        raise PayloadInvalid(str(refused), errors=[Problem("", str(refused))]) from None
+        pointer = f"/rules/{refused.rule}" if refused.rule else ""
+        raise PayloadInvalid(str(refused), errors=[Problem(pointer, str(refused))]) from None
     return Response(returns.serialize(made), status=status)
 
 

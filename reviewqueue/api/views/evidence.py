@@ -38,7 +38,7 @@ class RunEvidenceView(ApiView):
     def get(self, request: Request, run_id: str) -> HttpResponseBase:
         person = person_of(request)
         validated_query(request)
-        return send_evidence(evidence_export.evidence_of_run(person, run_id))
+        return send_evidence(request, evidence_export.evidence_of_run(person, run_id))
 
 
 class DecisionEvidenceView(ApiView):
@@ -58,7 +58,7 @@ class DecisionEvidenceView(ApiView):
         person = person_of(request)
         validated_query(request)
         decision = page_queries.get_readable_decision(person, decision_id)
-        return send_evidence(evidence_export.evidence_of_decision(person, decision))
+        return send_evidence(request, evidence_export.evidence_of_decision(person, decision))
 
 
 class EvidenceView(ApiView):
@@ -85,9 +85,8 @@ class EvidenceView(ApiView):
             raise invalid_query("until", "must be later than since")
         if until - since > MAX_PERIOD:
             raise invalid_query("until", "must be at most 31 days after since")
-        return send_evidence(
-            evidence_export.evidence_of_period(since=since, until=until, made_by=person.get_username())
-        )
+        evidence = evidence_export.evidence_of_period(since=since, until=until, made_by=person.get_username())
+        return send_evidence(request, evidence)
 
 
 def _time(query: dict[str, str], name: str) -> datetime:

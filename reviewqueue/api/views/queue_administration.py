@@ -26,6 +26,7 @@ from reviewqueue.api.serializers.administration_serializers import (
 from reviewqueue.api.views.administration import apply_change
 from reviewqueue.api.views.base import ApiView
 from reviewqueue.operations import queue_administration
+from reviewqueue.operations.provisioning.policies import whole_seconds
 from reviewqueue.operations.queue_administration import PolicyPreview
 from runs.models import Policy, Queue
 
@@ -159,12 +160,13 @@ def _preview_policy(person: AbstractUser, *, reason: str, agent: str, rules: dic
 
 
 def _as_stored(rules: dict[str, Any]) -> Any:
-    """Return the rules of a body with the durations in lists in seconds."""
+    """Return the rules of a body with the durations in lists in seconds. Raises ``ProvisioningError``."""
     stored = dict(rules)
     if "remind_before" in rules:
-        stored["remind_before"] = [int(length.total_seconds()) for length in rules["remind_before"]]
+        stored["remind_before"] = [whole_seconds(length, "remind_before") for length in rules["remind_before"]]
     if "escalate_further" in rules:
         stored["escalate_further"] = [
-            {"queue": step["queue"], "seconds": int(step["wait"].total_seconds())} for step in rules["escalate_further"]
+            {"queue": step["queue"], "seconds": whole_seconds(step["wait"], "escalate_further")}
+            for step in rules["escalate_further"]
         ]
     return stored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import BooleanOptionalAction
+from argparse import ArgumentTypeError, BooleanOptionalAction
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +10,8 @@ from django.core.management.base import CommandParser
 
 from reviewqueue.datetimes import duration_text
 from reviewqueue.management.command_base import ProvisioningCommand, duration, open_policy_warnings
-from reviewqueue.operations.provisioning.policies import POLICY_RULES, add_policy, is_built_in
+from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.operations.provisioning.policies import POLICY_RULES, add_policy, is_built_in, whole_seconds
 from runs.models import Policy, Queue
 from runs.policies import BUILT_IN
 from runs.states import OnExpiry, OnReject, Risk, SecondFactor
@@ -135,7 +136,10 @@ def _step(text: str) -> dict[str, Any]:
 
 
 def _seconds(text: str) -> int:
-    return int(duration(text).total_seconds())
+    try:
+        return whole_seconds(duration(text), text)
+    except ProvisioningError as refused:
+        raise ArgumentTypeError(str(refused)) from None
 
 
 def _option(rule: str) -> str:

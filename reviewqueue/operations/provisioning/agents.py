@@ -43,7 +43,7 @@ def add_agent(
     if name in ("add", "me"):
         raise ProvisioningError(f"An agent cannot have the name {name}: an address of a page or of the API has it.")
     if Agent.objects.filter(slug=name).exists():
-        raise ProvisioningError(f"Agent {name} exists already. For a new key: {PROGRAM} rotate_key")
+        raise ProvisioningError(f"Agent {name} exists already.", hint=f"For a new key: {PROGRAM} rotate_key")
     agent = Agent.objects.create(slug=name, owner=find_or_add_group(owner), effect_mode=EffectMode(effects))
     audit_log.record(agent, actor=actor)
     record_configuration(agent, actor=actor)
@@ -73,7 +73,7 @@ def add_effect_rule(pattern: str, *, agent: str, reason: str = "", actor: str = 
     if EffectRule.objects.filter(agent=of, name_pattern=pattern).exists():
         raise ProvisioningError(f"Agent {agent} has a rule for {pattern} already.")
     if reason and not Policy.objects.filter(reason=reason).exists():
-        raise ProvisioningError(f"There is no policy for {reason}. Add it first: {PROGRAM} add_policy")
+        raise ProvisioningError(f"There is no policy for {reason}.", hint=f"Add it first: {PROGRAM} add_policy")
     action = RuleAction.APPROVAL if reason else RuleAction.ALLOW
     rule = EffectRule.objects.create(agent=of, name_pattern=pattern, action=action, reason=reason)
     record_configuration(rule, actor=actor)

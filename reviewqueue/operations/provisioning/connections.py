@@ -31,7 +31,7 @@ def check_connection(name: str, *, url: str, secret: str) -> None:
     check_name(name)
     if secret and not VARIABLE_NAME.fullmatch(secret):
         raise ProvisioningError(
-            "--secret must be the name of an environment variable, in capitals: --secret ERP_TOKEN."
+            "The secret must be the name of an environment variable, in capitals, such as ERP_TOKEN."
         )
     if len(url) > MAX_URL_LENGTH:
         raise ProvisioningError(f"A connection's URL must have at most {MAX_URL_LENGTH} characters.")

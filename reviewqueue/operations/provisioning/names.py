@@ -18,7 +18,14 @@ VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class ProvisioningError(Exception):
-    """Nothing was changed. The message is a sentence for the operator."""
+    """Nothing was changed. The message is a sentence for the person who asked for the change.
+
+    ``rule``: the rule of a policy that is refused. ``hint``: what helps at a command line, and nowhere else.
+    """
+
+    def __init__(self, message: str, *, rule: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.rule, self.hint = rule, hint
 
 
 def check_name(name: str) -> None:
@@ -40,12 +47,13 @@ def find_or_add_group(name: str) -> Group:
 def find_agent(name: str) -> Agent:
     agent = Agent.objects.select_related("owner").filter(slug=name).first()
     if agent is None:
-        raise ProvisioningError(f"There is no agent {name}. Add it first: {PROGRAM} add_agent")
+        raise ProvisioningError(f"There is no agent {name}.", hint=f"Add it first: {PROGRAM} add_agent")
     return agent
 
 
-def find_queue(name: str) -> Queue:
+def find_queue(name: str, *, rule: str = "") -> Queue:
+    """Return the queue of this name. ``rule``: the rule of a policy that names it."""
     queue = Queue.objects.select_related("reviewers", "leads", "auditors").filter(slug=name).first()
     if queue is None:
-        raise ProvisioningError(f"There is no queue {name}. Add it first: {PROGRAM} add_queue")
+        raise ProvisioningError(f"There is no queue {name}.", rule=rule, hint=f"Add it first: {PROGRAM} add_queue")
     return queue

@@ -138,13 +138,13 @@ def group_of_role(role: str, *, queue: str, agent: str) -> Group:
     """Return the group that gives a role of a queue or agent. Raises ``ProvisioningError``."""
     if role == "operator":
         if queue or agent:
-            raise ProvisioningError("The role operator applies everywhere: omit --queue and --agent.")
+            raise ProvisioningError("The role operator applies everywhere.", hint="Omit --queue and --agent.")
         return find_or_add_group(OPERATORS)
     if role == "owner":
         if not agent or queue:
-            raise ProvisioningError("The role owner needs an agent and no queue: --agent NAME.")
+            raise ProvisioningError("The role owner needs an agent and no queue.", hint="Add --agent NAME.")
         return find_agent(agent).owner
     if not queue or agent:
-        raise ProvisioningError(f"The role {role} needs a queue and no agent: --queue NAME.")
+        raise ProvisioningError(f"The role {role} needs a queue and no agent.", hint="Add --queue NAME.")
     found: Group = getattr(find_queue(queue), QUEUE_ROLES[role])
     return found

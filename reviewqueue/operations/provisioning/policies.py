@@ -150,17 +150,30 @@ def draft_policy(reason: str, *, agent: str = "", **changes: Unpack[PolicyRules]
     inherited = {} if last is None else {name: getattr(last, name) for name in POLICY_RULES}
     if last is not None and (is_built_in(last) or rules.get("queues")):
         rules.setdefault("any_queue", False)
-    for name in ("queue", "escalate_to"):
-        if isinstance(rules.get(name), str):
-            rules[name] = find_queue(rules[name])
-    for name in [*(rules.get("queues") or []), *(step["queue"] for step in rules.get("escalate_further") or [])]:
-        find_queue(name)
+    found = {name: find_queue(name, rule=rule) for rule, name in named_queues(changes)}
+    for rule in ("queue", "escalate_to"):
+        if isinstance(rules.get(rule), str):
+            rules[rule] = found[rules[rule]]
     version = 1 if last is None else last.version + 1
     policy = Policy(reason=reason, agent=of, version=version, **(inherited | rules))
     _check_policy(policy)
     before: Any = last or Policy()
     changed = [name for name in POLICY_RULES if getattr(policy, name) != getattr(before, name)]
     return DraftPolicy(policy=policy, last=last, changed=changed)
+
+
+def named_queues(rules: PolicyRules) -> list[tuple[str, str]]:
+    """Return each queue that these rules name, after the name of its rule."""
+    own = [(rule, name) for rule, name in rules.items() if rule in ("queue", "escalate_to") and isinstance(name, str)]
+    others = [("queues", name) for name in rules.get("queues") or []]
+    return [*own, *others, *(("escalate_further", step["queue"]) for step in rules.get("escalate_further") or [])]
+
+
+def whole_seconds(length: timedelta, rule: str) -> int:
+    """Return a duration of a rule that stores seconds. Raises ``ProvisioningError`` for a fraction of a second."""
+    if length % timedelta(seconds=1):
+        raise ProvisioningError(f"{rule} must have whole seconds.", rule=rule)
+    return int(length.total_seconds())
 
 
 def is_built_in(policy: Policy) -> bool:
@@ -170,54 +183,67 @@ def is_built_in(policy: Policy) -> bool:
 
 def _check_policy(policy: Policy) -> None:
     if policy.queue is None:
-        raise ProvisioningError("A policy must have a queue for its requests: --queue NAME.")
+        raise ProvisioningError("A policy must have a queue for its requests.", rule="queue")
     if policy.any_queue and policy.queues:
         raise ProvisioningError(
-            "A policy allows any queue or a list of queues, not both: --any-queue excludes --queues."
+            "A policy allows any queue or a list of queues, not both: any_queue excludes queues.", rule="any_queue"
         )
     _check_durations(policy)
     if not policy.deadline_min <= policy.deadline_default <= policy.deadline_max:
-        raise ProvisioningError("The deadlines must be in order: deadline_min, deadline_default, deadline_max.")
+        raise ProvisioningError(
+            "The deadlines must be in order: deadline_min, deadline_default, deadline_max.", rule="deadline_default"
+        )
     unknown = sorted({*policy.on_expiry_allowed, policy.on_expiry} - {*OnExpiry.values})
     if unknown:
-        raise ProvisioningError(f"on_expiry must be one of {', '.join(OnExpiry.values)} (got {unknown[0]}).")
+        raise ProvisioningError(
+            f"on_expiry must be one of {', '.join(OnExpiry.values)} (got {unknown[0]}).",
+            rule="on_expiry" if policy.on_expiry in unknown else "on_expiry_allowed",
+        )
     if policy.on_expiry == OnExpiry.DEFAULT:
-        raise ProvisioningError("A policy's on_expiry cannot be default: each request brings its own default answer.")
+        raise ProvisioningError(
+            "A policy's on_expiry cannot be default: each request brings its own default answer.", rule="on_expiry"
+        )
     if policy.on_expiry == OnExpiry.ESCALATE and policy.escalate_to is None:
-        raise ProvisioningError("To escalate, a policy needs the next queue: --escalate-to NAME.")
+        raise ProvisioningError("To escalate, a policy needs the next queue.", rule="escalate_to")
     if policy.escalate_further and policy.escalate_to is None:
-        raise ProvisioningError("--escalate-further needs the first escalation queue: --escalate-to NAME.")
+        raise ProvisioningError("escalate_further needs the first escalation queue.", rule="escalate_to")
     chain = [
         *([policy.escalate_to.slug] if policy.escalate_to else []),
         *(it["queue"] for it in policy.escalate_further),
     ]
     if len(set(chain)) != len(chain):
-        raise ProvisioningError("An escalation can name each queue only once.")
+        raise ProvisioningError("An escalation can name each queue only once.", rule="escalate_further")
     if policy.then not in {OnExpiry.CANCEL, OnExpiry.FAIL}:
-        raise ProvisioningError("After the last queue the run is cancelled or failed: --then must be cancel or fail.")
+        raise ProvisioningError(
+            "After the last queue the run is cancelled or failed: then must be cancel or fail.", rule="then"
+        )
     if policy.on_reject not in OnReject.values:
         raise ProvisioningError(
-            "After a rejection the run continues or is cancelled: --on-reject must be resume or cancel."
+            "After a rejection the run continues or is cancelled: on_reject must be resume or cancel.", rule="on_reject"
         )
     if policy.second_factor not in SecondFactor.values:
-        raise ProvisioningError(f"second_factor must be one of {', '.join(SecondFactor.values)}.")
+        raise ProvisioningError(f"second_factor must be one of {', '.join(SecondFactor.values)}.", rule="second_factor")
     if not 1 <= policy.quorum <= MAX_QUORUM:
-        raise ProvisioningError(f"quorum must be from 1 to {MAX_QUORUM}.")
+        raise ProvisioningError(f"quorum must be from 1 to {MAX_QUORUM}.", rule="quorum")
     if policy.risk_floor not in Risk.values:
-        raise ProvisioningError(f"risk_floor must be one of {', '.join(Risk.values)}.")
+        raise ProvisioningError(f"risk_floor must be one of {', '.join(Risk.values)}.", rule="risk_floor")
     for name in ("expire_paused", "expire_blocked", "expire_revalidating"):
         if not MIN_EXPIRY <= getattr(policy, name) <= MAX_EXPIRY:
-            raise ProvisioningError(f"{name} must be from 1 minute to 3650 days.")
+            raise ProvisioningError(f"{name} must be from 1 minute to 3650 days.", rule=name)
     if not 1 <= policy.max_rounds <= 100:
-        raise ProvisioningError("max_rounds must be from 1 to 100.")
+        raise ProvisioningError("max_rounds must be from 1 to 100.", rule="max_rounds")
 
 
 def _check_durations(policy: Policy) -> None:
-    """Refuse durations that the arithmetic of times cannot add to a time, so that no later call or sweep fails."""
+    """Refuse durations in lists that are empty, and those that cannot be added to a time: a later sweep would fail."""
     durations = [(name, getattr(policy, name)) for name in POLICY_RULES if not name.startswith("expire_")]
-    durations += [("remind_before", timedelta(seconds=seconds)) for seconds in policy.remind_before]
-    durations += [("escalate_further", timedelta(seconds=step["seconds"])) for step in policy.escalate_further]
+    listed = [("remind_before", seconds) for seconds in policy.remind_before]
+    listed += [("escalate_further", step["seconds"]) for step in policy.escalate_further]
+    for name, seconds in listed:
+        if seconds < 1:
+            raise ProvisioningError(f"{name} must be at least 1 second.", rule=name)
+        durations.append((name, timedelta(seconds=seconds)))
     for name, length in durations:
         limit = MAX_DEADLINE if name.startswith("deadline_") else MAX_EXPIRY
         if isinstance(length, timedelta) and length > limit:
-            raise ProvisioningError(f"{name} must be at most {limit.days} days.")
+            raise ProvisioningError(f"{name} must be at most {limit.days} days.", rule=name)
