@@ -522,7 +522,7 @@ def test_a_head_copies_nothing(monkeypatch):
             f"/api/v1/runs/{run.public_id}/evidence"
         ),
     ):
-        assert (sent.status_code, sent["Content-Type"]) == (200, "application/jsonl")
+        assert (sent.status_code, sent["Content-Type"]) == (200, "application/octet-stream")
         assert "Content-Length" not in sent
 
 

@@ -33,5 +33,5 @@ def a_filter_is_saved() -> Act:
 @verb("reviewqueue.inbox_preferences.saved_filters.remove_filter", then="not_found")
 def a_filter_is_removed() -> Act:
     ana = builders.a_reviewer()
-    saved = saved_filters.save_filter(ana, name="Urgent", query="risk=high")
+    saved, _ = saved_filters.save_filter(ana, name="Urgent", query="risk=high")
     return lambda: saved_filters.remove_filter(ana, pk=saved.pk)
