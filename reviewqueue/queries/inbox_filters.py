@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from django.db import connection
@@ -61,6 +62,11 @@ class InboxFilters:
         named = {"queue__slug": self.queue, "reason": self.reason, "agent__slug": self.agent}
         return {column: asked for column, asked in named.items() if asked}
 
+    @cached_property
+    def labels(self) -> list[tuple[int, str, str]]:
+        """Return agent, name and sentence of the call labels, which a search compares; they are read once for all lists."""
+        return list(CallLabel.objects.values_list("agent", "name", "sentence")[:MAX_LABELS])
+
     def but(self, **changed: str) -> InboxFilters:
         """Return these filters with some of them changed."""
         return replace(self, **changed)
@@ -106,7 +112,7 @@ def search(looked_at: QuerySet[Interrupt], filters: InboxFilters) -> QuerySet[In
     optional = (Coalesce("queue__slug", Value("")), Coalesce(call, Value("")))
     searched_text = _JoinedText("title", "reason", "agent__slug", "key", "external_id", "run__key", *optional)
     found = looked_at.alias(call_text=call, searched_text=searched_text)
-    labels = list(CallLabel.objects.values_list("agent", "name", "sentence")[:MAX_LABELS])
+    labels = filters.labels
     for term in filters.terms:
         is_named = Q(public_id=term) | Q(run__public_id=term)
         found = found.filter(_contains("searched_text", term) | is_named | _has_label(labels, term))
