@@ -35,7 +35,9 @@ def inbox(request: PageRequest) -> HttpResponse:
         return answer_list(request, asked, now=now)
     context = inbox_context(request.user, asked, now=now) | saved_filters_context(request.user, asked)
     dead = count_dead_letters(request.user) if request.user.is_staff else 0
-    return render_page(request, "inbox/page.html", context | {"now": now, "dead": dead, "shown_dead": shown_number(dead)})
+    return render_page(
+        request, "inbox/page.html", context | {"now": now, "dead": dead, "shown_dead": shown_number(dead)}
+    )
 
 
 @require_safe

@@ -44,7 +44,8 @@ def not_found_if_invisible(view: Callable[..., R]) -> Callable[..., R]:
 
 def render_page(request: PageRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
     """Render the page, or for htmx its main part, with "now" and the count of the inbox."""
-    context.setdefault("now", clock.now())
+    if "now" not in context:
+        context["now"] = clock.now()
     if not request.htmx and "inbox_count" not in context:
         context["inbox_count"] = inbox_count(request, now=context["now"])
     if not request.htmx and "to_resolve" not in context:
