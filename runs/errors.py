@@ -152,7 +152,7 @@ class IncompatibleVersion(Refusal):
 
 
 class SnapshotErased(Refusal):
-    """The state of this checkpoint was erased when its retention period ended. Only its record remains."""
+    """The state or file was erased when its retention period ended. Only its record remains."""
 
     code = "snapshot_erased"
 
@@ -164,7 +164,7 @@ class DigestMismatch(Refusal):
 
 
 class FileDamaged(Refusal):
-    """The stored file of this checkpoint is missing or was changed, so it cannot be returned."""
+    """The stored file is missing or was changed, so it cannot be returned."""
 
     code = "file_spoilt"
 
