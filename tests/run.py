@@ -41,8 +41,6 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 TESTS = ROOT / "tests"
 PROCESSES = "2"
-#: The suite on SQLite also starts processes and waits for their time limits, for about 200 s in all.
-PROCESSES_ON_SQLITE = "3"
 USAGE_ERROR, NOTHING_COLLECTED = 4, 5  # pytest's exit statuses
 #: The share of each file's tests that the short run keeps, by part.
 SHARES = {"suite on SQLite": "1/1", "suite on PostgreSQL": "1/2", "races and kills": "1/3", "browser": "1/3"}
@@ -269,16 +267,15 @@ def migrated_templates(run: Run, databases: dict[str, Database]) -> set[str]:
 def whole_suite(
     run: Run, database: str, addressed: dict[str, str], *, browser: bool, pytest_arguments: list[str]
 ) -> None:
-    processes = PROCESSES_ON_SQLITE if database == "SQLite" else PROCESSES
-    at_once = ["-n", processes, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
+    two_at_once = ["-n", PROCESSES, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
     # The result of other tests on PostgreSQL would be the same as on SQLite, where they ran.
-    suite = [*at_once, "--only-with-database"] if database == "PostgreSQL" else at_once
+    suite = [*two_at_once, "--only-with-database"] if database == "PostgreSQL" else two_at_once
     pytest(run, f"suite on {database}", addressed, suite, marks="not postgresql and not browser")
     if database == "PostgreSQL":
         files = files_with("mark.postgresql")  # only these are imported
-        pytest(run, "races and kills", addressed, [*at_once, *files], marks="postgresql and not browser")
+        pytest(run, "races and kills", addressed, [*two_at_once, *files], marks="postgresql and not browser")
     if browser and not run.only:
-        pytest(run, "browser", addressed, [*at_once, str(TESTS / "browser")], marks="browser")
+        pytest(run, "browser", addressed, [*two_at_once, str(TESTS / "browser")], marks="browser")
 
 
 def files_with(text: str) -> list[str]:
