@@ -162,7 +162,7 @@ def test_dead_letters_are_counted_for_their_readers_and_only_when_the_page_opens
     page = client.get("/").content.decode()
     assert re.search(r'#dead-letters">1 dead letter<', page)
     there = " ".join(client.get("/outcomes").content.decode().split())
-    assert re.search(r'of=notifications"> 1 notification</a> that could not be sent', there)
+    assert re.search(r'of=notifications">1 notification</a> that could not be sent', there)
     monkeypatch.setattr(read_views, "count_dead_letters", lambda person: asked.append(person) or 2_002)
     assert re.search(r'#dead-letters">1000\+ dead letters<', client.get("/").content.decode())
     assert client.get("/", headers={"HX-Request": "true", "HX-Target": "list"}).status_code == 200
