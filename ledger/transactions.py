@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import ParamSpec, TypeVar
@@ -18,6 +17,7 @@ from django.db import OperationalError, connection, transaction
 
 from ledger import row_digests, write_batch
 from ledger.errors import Busy, Refusal
+from ledger.pause import pause
 from ledger.prepared_queries import StalePreparedStatement
 
 P = ParamSpec("P")
@@ -48,7 +48,7 @@ def use_case(function: Callable[P, T | Refusal]) -> Callable[P, T]:
                     raise
                 if attempt == TRIES:
                     raise Busy from error
-                time.sleep(random.uniform(0.005, 0.05) * attempt)  # noqa: S311  only jitter
+                pause(random.uniform(0.005, 0.05) * attempt)  # noqa: S311  only jitter
         if isinstance(outcome, Refusal):
             raise outcome
         return outcome

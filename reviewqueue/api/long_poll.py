@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 from django.conf import settings
 from django.db import connection
 
+from ledger.pause import pause
 from reviewqueue.api.pg_listener import Listener, listener_of_process
 from reviewqueue.serving.thread_shares import give_back_while_waiting, has_share
 
@@ -98,7 +99,7 @@ def _end_waiting(agent_id: int) -> None:
 
 def _sleep(listener: Listener | None, agent_id: int, heard: int, left: float, *, alone: bool) -> None:
     if listener is None or not listener.is_connected:
-        time.sleep(min(left, SECONDS_BETWEEN_POLLS))
+        pause(min(left, SECONDS_BETWEEN_POLLS))
     else:
         listener.wait(agent_id, after=heard, seconds=min(left, SECONDS_BETWEEN_POLLS_WITH_LISTENER), alone=alone)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections import defaultdict
 
 import psycopg
@@ -72,7 +71,7 @@ class Listener:
             except psycopg.Error as lost:
                 self.is_connected = False
                 log.warning("The connection for notifications is lost: %s", lost)
-                time.sleep(SECONDS_BEFORE_RECONNECT)
+                self._stopped.wait(SECONDS_BEFORE_RECONNECT)
 
     def _listen(self) -> None:
         # LISTEN belongs to a session, which a pooler in transaction mode does not keep.

@@ -26,6 +26,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import connections
 
+from ledger.pause import pause
 from reviewqueue.operations.environment import set_process
 from reviewqueue.operations.installation import ARGUMENTS, WORKING_FOLDER
 
@@ -98,7 +99,7 @@ class ForkedChild:
         while (status := self.poll()) is None:
             if ends_at is not None and time.monotonic() >= ends_at:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
-            time.sleep(0.05)
+            pause(0.05)
         return status
 
     def send_signal(self, sig: int) -> None:

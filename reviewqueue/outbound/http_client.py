@@ -19,6 +19,7 @@ import httpcore
 
 from ledger import exact_json
 from ledger.errors import PayloadInvalid
+from ledger.pause import pause
 from ledger.probes import ProbeResult
 from ledger.transactions import assert_no_transaction
 from reviewqueue.outbound import address_policy, json_pointer
@@ -285,7 +286,7 @@ class PinnedNetwork(httpcore.NetworkBackend):
         raise httpcore.ConnectError("Unix sockets are not allowed")
 
     def sleep(self, seconds: float) -> None:
-        time.sleep(min(seconds, self._clock.left()))
+        pause(min(seconds, self._clock.left()))
 
 
 class TimedStream(httpcore.NetworkStream):

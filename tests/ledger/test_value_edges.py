@@ -300,7 +300,7 @@ def test_losers_wait_some_milliseconds_longer_each_time(monkeypatch):
         raise transactions.StalePreparedStatement("changed")
 
     monkeypatch.setattr(transactions.random, "uniform", lambda low, high: (low, high))
-    monkeypatch.setattr(transactions.time, "sleep", slept.append)
+    monkeypatch.setattr(transactions, "pause", slept.append)
     with pytest.raises(Busy):
         always_loses()
     assert len(tried) == 3
