@@ -88,4 +88,5 @@ def page(browser: Browser, live_server) -> Iterator[Page]:
 
 def _is_ours(request) -> bool:
     """Scripts, styles and images; a page that is left while it loads is no failure."""
-    return request.resource_type in ("script", "stylesheet", "image", "font")
+    was_left = request.failure == "net::ERR_ABORTED"
+    return request.resource_type in ("script", "stylesheet", "image", "font") and not was_left

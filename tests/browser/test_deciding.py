@@ -167,7 +167,7 @@ def test_row_16_a_lead_hands_over_and_gives_more_time(lenas: Page):  # noqa: F81
     lenas.get_by_label("Later by").select_option("1 h")
     lenas.get_by_role("button", name="Extend the deadline").click()
     expect(lenas.locator(".late .timeline").last).to_contain_text("extended the deadline")
-    lenas.get_by_text("Assign").first.click()
+    lenas.locator("summary").get_by_text("Assign", exact=True).click()
     lenas.get_by_role("checkbox", name="Ines").check()
     lenas.get_by_role("button", name="Assign").click()
     expect(lenas.get_by_role("heading", name="Why you cannot decide")).to_be_visible()
