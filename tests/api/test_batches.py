@@ -77,7 +77,7 @@ def test_a_key_that_occurs_twice_in_a_batch_is_one_ask(worker: Caller):
         ({"title": "Without a key"}, 422, "payload_invalid", "/asks/1/key"),
         ({"key": "a b"}, 422, "key_invalid", "/asks/1/key"),
         ({"queue": "unknown"}, 422, "policy_refuses", None),
-        ({"assignees": ["nobody@example.org"]}, 422, "payload_invalid", "/asks/1/assignees/0"),
+        ({"assignees": ["unknown@example.org"]}, 422, "payload_invalid", "/asks/1/assignees/0"),
         ({"input_schema": {"type": "nothing"}, "proposal": None, "kind": "input"}, 422, "schema_unsupported", None),
         ({"colour": "red"}, 422, "payload_invalid", "/asks/1/colour"),
     ],
