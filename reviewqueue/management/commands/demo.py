@@ -145,7 +145,7 @@ class Command(BaseCommand):
         lines = ["", f"Review Queue is at {url}    (Ctrl-C stops it; a second start continues with the same data)", ""]
         for name, task in (
             ("rita@example.org", "decides requests"),
-            ("olga@example.org", f"resolves unknown outcomes, at {url}/admin/"),
+            ("olga@example.org", f"resolves unknown outcomes, at {url}/outcomes"),
         ):
             person = people[name]
             lines.append(f"    {person['is']:9} {name:18} password {person['password']}    {task}")
