@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from ledger.errors import PayloadInvalid, Problem
 from reviewqueue import permissions
 from reviewqueue.api.authentication import person_of
+from reviewqueue.api.base_view import ApiView, body_of
 from reviewqueue.api.openapi.operations import PERSON, Operation, describe
 from reviewqueue.api.response_serializers import ResponseSerializer
 from reviewqueue.api.responses.administration import (
@@ -41,7 +42,6 @@ from reviewqueue.api.serializers.administration_serializers import (
 )
 from reviewqueue.api.serializers.fields import RequestSerializer, validated
 from reviewqueue.api.serializers.run_serializers import EmptyRequest
-from reviewqueue.api.views.base import ApiView, body_of
 from reviewqueue.operations import administration
 from reviewqueue.operations.api_keys import NewKey
 from reviewqueue.operations.provisioning.names import ProvisioningError

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from reviewqueue.api.authentication import person_of
+from reviewqueue.api.base_view import ApiView
 from reviewqueue.api.openapi.operations import PERSON, Operation, describe
 from reviewqueue.api.responses.administration import (
     PolicyListResponse,
@@ -24,7 +25,6 @@ from reviewqueue.api.serializers.administration_serializers import (
     PreviewPolicyRequest,
 )
 from reviewqueue.api.views.administration import apply_change
-from reviewqueue.api.views.base import ApiView
 from reviewqueue.operations import queue_administration
 from reviewqueue.operations.provisioning.policies import whole_seconds
 from reviewqueue.operations.queue_administration import PolicyPreview
