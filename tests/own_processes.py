@@ -87,10 +87,10 @@ def _own_folder() -> Path:
     return folder
 
 
-def run_command(*command: str, environment: dict[str, str]) -> str:
-    """Run `manage.py COMMAND` until it exits, and return its output."""
+def run_command(*command: str, environment: dict[str, str], root: Path = settings.ROOT) -> str:
+    """Run `manage.py COMMAND` of the tree in ``root`` until it exits, and return its output."""
     done = subprocess.run(
-        [sys.executable, str(settings.ROOT / "manage.py"), *command],
+        [sys.executable, str(root / "manage.py"), *command],
         env=environment,
         capture_output=True,
         text=True,
@@ -118,11 +118,13 @@ def run_commands(commands: list[str], *, environment: dict[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def started(*command: str, environment: dict[str, str], log: Path) -> Iterator[psutil.Popen]:
-    """Run `manage.py COMMAND` with its output in `log`. At the end of the block, kill what is left of it."""
+def started(
+    *command: str, environment: dict[str, str], log: Path, root: Path = settings.ROOT
+) -> Iterator[psutil.Popen]:
+    """Run `manage.py COMMAND` of the tree in ``root``, with its output in `log`. At the end, kill what is left of it."""
     with log.open("ab") as written:
         process = psutil.Popen(
-            [sys.executable, str(settings.ROOT / "manage.py"), *command],
+            [sys.executable, str(root / "manage.py"), *command],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=written,
