@@ -14,7 +14,7 @@ from reviewqueue_client._async.run import AsyncRunHandle
 from reviewqueue_client._async.worker import AsyncWorker
 from reviewqueue_client.errors import Refused, Unreachable
 from reviewqueue_client.retries import RETRYABLE_STATUSES, Retries
-from reviewqueue_client.values import Request
+from reviewqueue_client.values import Attachment, Request
 
 
 class AsyncClient:
@@ -90,6 +90,30 @@ class AsyncClient:
         wait: float = 0,
     ) -> tuple[Any, Mapping[str, str]]:
         """Do the same as ``call``, and also return the headers of the response."""
+        response = await self._send(
+            method, path, body, lease=lease, idempotency_key=idempotency_key, attempts=attempts, wait=wait
+        )
+        return exact_json.loads(response.content), response.headers
+
+    async def download(self, attachment: Attachment) -> bytes:
+        """Return the bytes of a file that a reviewer attached. A person chose them: treat them as untrusted input.
+
+        Raises ``DigestMismatch`` if they are not the bytes that the answer names, ``Refused`` if they are erased or damaged.
+        """
+        response = await self._send("GET", attachment.path)
+        return attachment.verify(response.content)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        lease: str = "",
+        idempotency_key: str = "",
+        attempts: int = 0,
+        wait: float = 0,
+    ) -> httpx.Response:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         headers |= {"Run-Lease": lease} if lease else {}
         headers |= {"Idempotency-Key": idempotency_key} if idempotency_key else {}
@@ -107,7 +131,7 @@ class AsyncClient:
                 problem = Unreachable(f"{method} {path}: {type(error).__name__}: {error}")
             else:
                 if response.is_success:
-                    return exact_json.loads(response.content), response.headers
+                    return response
                 problem = _problem_of(response)
                 retry_after = response.headers.get("Retry-After")
                 if isinstance(problem, Refused) and not problem.retryable:

@@ -15,7 +15,7 @@ from reviewqueue_client._sync.run import RunHandle
 from reviewqueue_client._sync.worker import Worker
 from reviewqueue_client.errors import Refused, Unreachable
 from reviewqueue_client.retries import RETRYABLE_STATUSES, Retries
-from reviewqueue_client.values import Request
+from reviewqueue_client.values import Attachment, Request
 
 
 class Client:
@@ -91,6 +91,30 @@ class Client:
         wait: float = 0,
     ) -> tuple[Any, Mapping[str, str]]:
         """Do the same as ``call``, and also return the headers of the response."""
+        response = self._send(
+            method, path, body, lease=lease, idempotency_key=idempotency_key, attempts=attempts, wait=wait
+        )
+        return exact_json.loads(response.content), response.headers
+
+    def download(self, attachment: Attachment) -> bytes:
+        """Return the bytes of a file that a reviewer attached. A person chose them: treat them as untrusted input.
+
+        Raises ``DigestMismatch`` if they are not the bytes that the answer names, ``Refused`` if they are erased or damaged.
+        """
+        response = self._send("GET", attachment.path)
+        return attachment.verify(response.content)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        lease: str = "",
+        idempotency_key: str = "",
+        attempts: int = 0,
+        wait: float = 0,
+    ) -> httpx.Response:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         headers |= {"Run-Lease": lease} if lease else {}
         headers |= {"Idempotency-Key": idempotency_key} if idempotency_key else {}
@@ -108,7 +132,7 @@ class Client:
                 problem = Unreachable(f"{method} {path}: {type(error).__name__}: {error}")
             else:
                 if response.is_success:
-                    return exact_json.loads(response.content), response.headers
+                    return response
                 problem = _problem_of(response)
                 retry_after = response.headers.get("Retry-After")
                 if isinstance(problem, Refused) and not problem.retryable:
