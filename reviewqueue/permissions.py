@@ -25,7 +25,7 @@ from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
 from runs.policies import allows_standing_rules
 from runs.reviewer_claims import is_claimed_by_other
-from runs.standing_rules import RULE_DOOR, find_verified_rule
+from runs.standing_rules import BY_RULE, find_verified_rule
 from runs.states import APPROVING, Cause, DecisionStatus
 from runs.use_cases.reconcile_outcomes import OPERATORS, may_resolve
 
@@ -288,7 +288,7 @@ def still_may_decide(decision: Decision) -> bool:
     if decision.by is None:
         approved_by_default = decision.cause == Cause.EXPIRY and decision.verdict in APPROVING
         return not approved_by_default or _default_may_approve(interrupt)
-    if decision.door == RULE_DOOR and not _rule_still_allows(decision):
+    if decision.door == BY_RULE and not _rule_still_allows(decision):
         return False
     if interrupt.quorum > 1:
         return vote_still_counts(decision)

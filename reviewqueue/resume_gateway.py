@@ -59,7 +59,7 @@ from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Event, Fact, Interrupt, Permit, Run, StandingRule
 from runs.policies import needs_second_factor
 from runs.run_status import save_status
-from runs.standing_rules import RULE_DOOR, record_use
+from runs.standing_rules import BY_RULE, record_use
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.timeline import record_event
 from runs.use_cases.end_run import end_if_rejected
@@ -172,9 +172,7 @@ def submit_rule_decision(rule: StandingRule, interrupt: Interrupt) -> Receipt:
     answer = Answer(verdict=Verdict.APPROVE)
     validate_answer(interrupt, answer)
     seen = ShownVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
-    submission = _Submission(
-        responder=rule.made_by, answer=answer, seen=seen, door=RULE_DOOR, request_key="", rule=rule
-    )
+    submission = _Submission(responder=rule.made_by, answer=answer, seen=seen, door=BY_RULE, request_key="", rule=rule)
     return _decide(interrupt.pk, submission)
 
 

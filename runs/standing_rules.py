@@ -35,7 +35,7 @@ from runs.models import Agent, ConfigurationRecord, Decision, Queue, StandingRul
 from runs.verification import find_changed
 
 #: ``Decision.door`` of a decision that a standing rule made.
-RULE_DOOR = "rule"
+BY_RULE = "rule"
 MAX_USES = 1_000
 MAX_LENGTH = timedelta(days=31)
 MAX_BOUNDS = 20
@@ -210,7 +210,7 @@ def record_use(rule: StandingRule, decision: Decision, *, number: int) -> Standi
 
 def find_use(decision: Decision) -> StandingRuleUse | None:
     """Return the use behind a decision, with its rule; ``None`` if no rule made it."""
-    if decision.door != RULE_DOOR:
+    if decision.door != BY_RULE:
         return None
     uses = StandingRuleUse.objects.select_related("rule__queue", "rule__agent", "rule__made_by", "decision")
     return uses.filter(decision=decision.pk).first()

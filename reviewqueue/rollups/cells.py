@@ -39,7 +39,7 @@ from django.db.models.functions import TruncDay
 from ledger.models import Effect, Order
 from ledger.states import EffectStatus, Repeat
 from runs.models import Agent, Checkpoint, Continuation, Decision, Interrupt, Run
-from runs.standing_rules import RULE_DOOR
+from runs.standing_rules import BY_RULE
 from runs.states import Cause, ContinuationKind, DecisionStatus, InterruptStatus, Risk
 
 #: Measures of a day.
@@ -206,7 +206,7 @@ def _closing(rows: CountedRows) -> Rows:
     """
     closing = Decision.objects.filter(
         rows.of_interrupts("interrupt"), rows.within("created_at"), by__isnull=False, closes=True
-    ).exclude(door=RULE_DOOR)
+    ).exclude(door=BY_RULE)
     found = _with_bucket(_of_day(closing, "created_at"), F("created_at"), "interrupt__created_at")
     columns = ("day", "interrupt__agent", "interrupt__queue", "interrupt__risk", "by", "status", "bucket")
     for day, agent, queue, risk, by, status, bucket, number in found.values_list(*columns).annotate(n=Count("pk")):

@@ -41,7 +41,7 @@ NAMED = 10
 #: What a rule is now (``status_of``), with its label.
 STATUS_LABELS = {
     "active": "Active",
-    "idle": "Decides nothing: its lead may not have it any more",
+    "idle": "Decides nothing: its lead cannot have it any more",
     "used_up": "Used up",
     "ended": "Ended",
     "revoked": "Revoked",
@@ -134,7 +134,7 @@ def preview_rule(person: AbstractUser, **terms: Any) -> RulePreview:
     scope = requests_in_scope(queue=stated.queue.pk, agent=stated.agent.pk, reason=stated.reason)
     waiting = scope.filter(are_free(now=now), status=InterruptStatus.WAITING, deadline__gt=now).order_by("id")
     closing = Decision.objects.filter(interrupt=OuterRef("pk"), status=DecisionStatus.ACCEPTED, closes=True)
-    by_people = closing.exclude(by=None).exclude(door=standing_rules.RULE_DOOR)
+    by_people = closing.exclude(by=None).exclude(door=standing_rules.BY_RULE)
     recent = scope.filter(status=InterruptStatus.ANSWERED, closed_at__gt=now - RECENT).order_by("-closed_at", "-id")
     open_rows = _compared(waiting)
     closed_rows = _compared(recent.annotate(decided=Subquery(by_people.values("verdict")[:1])), "decided")

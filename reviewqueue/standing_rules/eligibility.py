@@ -66,7 +66,7 @@ def prepare_use(rule: StandingRule, run: Run, interrupt: Interrupt, *, is_assign
     if has_ended(locked, now=now) or number > locked.max_uses:
         raise RuleDoesNotApply("The rule was revoked, has ended or is used up.", is_final=False)
     if not permissions.may_have_rules(locked.made_by, locked.queue, locked.agent):
-        raise RuleDoesNotApply("Its lead may not have the rule any more.", is_final=False)
+        raise RuleDoesNotApply("Its lead cannot have the rule any more.", is_final=False)
     is_claimed = interrupt.claimed_until is not None and interrupt.claimed_until > now
     if is_assigned or is_claimed or run.pause_asked_at is not None or run.ending:
         raise RuleDoesNotApply("A person works on the request, or its run does not continue.", is_final=False)

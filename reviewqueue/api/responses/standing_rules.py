@@ -38,7 +38,7 @@ class StandingRuleResponse(ResponseSerializer):
     id = member(TEXT, "Id of the rule.", "public_id")
     status = member(
         choice(STATUS_LABELS),
-        "`idle`: its lead may not have the rule any more, so it decides nothing.",
+        "`idle`: its lead cannot have the rule any more, so it decides nothing.",
         lambda rule: status_of(rule, now=clock.now()),
     )
     queue = member(TEXT, "Slug of the queue.", "queue.slug")
@@ -53,7 +53,9 @@ class StandingRuleResponse(ResponseSerializer):
     made_by = member(TEXT, "Address of the lead who made it.", "made_by.username")
     created_at = member(DATETIME, "Time at which it was made.")
     revoked_at = member(nullable(DATETIME), "Time at which it was revoked; null: it was not.")
-    revoked_by = member(nullable(TEXT), "Who revoked it; null: nobody did.", lambda rule: rule.revoked_by or None)
+    revoked_by = member(
+        nullable(TEXT), "Who revoked it; null: it was not revoked.", lambda rule: rule.revoked_by or None
+    )
     revoke_reason = member(
         nullable(TEXT), "Why it was revoked; null: it was not.", lambda rule: rule.revoke_reason or None
     )
