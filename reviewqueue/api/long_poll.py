@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 from django.conf import settings
 from django.db import connection
 
+from ledger.log_context import current
 from ledger.pause import pause
 from reviewqueue.api.pg_listener import Listener, listener_of_process
 from reviewqueue.serving.thread_shares import give_back_while_waiting, has_share
@@ -70,7 +71,9 @@ def poll_until(
         ends_at = checked_at + seconds
         while not enough(found) and (left := ends_at - time.monotonic()) > 0:
             _release_connection()
+            began = time.monotonic()
             _sleep(listener, agent_id, heard, left, alone=alone)
+            current().waited += time.monotonic() - began
             # Read before the query: a notification between the two ends the next sleep at once.
             heard = listener.count_of(agent_id) if listener else 0
             if time.monotonic() - checked_at >= SECONDS_BETWEEN_KEY_CHECKS:

@@ -13,6 +13,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from ledger import clock, prepared_queries
 from ledger.actors import agent_actor
 from ledger.errors import KeyReused
+from ledger.log_context import note_run
 from ledger.public_ids import new_id
 from ledger.transactions import use_case
 from runs.checkpoints import Snapshot, write_checkpoint
@@ -155,8 +156,10 @@ def _insert_run(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased
         created_at=now,
     )
     if prepared_queries.insert_row_if_new(row):
+        note_run(row.public_id)
         return row, True  # no other transaction sees it before the commit, so it needs no lock
     run = locked_runs().get(agent=agent, key=request.key)
+    note_run(run.public_id)
     if run.body_digest != request.body_digest:
         raise KeyReused(f"The key {request.key} started another run.", run=run.public_id)
     return run, False

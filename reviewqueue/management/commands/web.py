@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import resource
 import subprocess
 import sys
@@ -21,12 +22,19 @@ from reviewqueue.operations import processes, rollback_detection
 from reviewqueue.operations.file_permissions import restrict_old_files
 from reviewqueue.operations.health import SHUTDOWN_MARKER
 from reviewqueue.operations.installation import PROGRAM
+from reviewqueue.serving import http_metrics
 
 BACKLOG = 1024
 WORKERS_GRACE = 10  # seconds for requests under way
 GRACE = WORKERS_GRACE + 5
 #: Connections that a process accepts at once, idle and slow ones included; more wait in the backlog.
 MAX_CONNECTIONS = 4096
+#: Granian's own lines go to the log of the product, in its format.
+_LOG_CONFIG = {
+    "formatters": {},
+    "handlers": {},
+    "loggers": {name: {"handlers": [], "propagate": True} for name in ("_granian", "granian.access")},
+}
 
 
 class Command(BaseCommand):
@@ -52,6 +60,7 @@ class Command(BaseCommand):
         processes.become("web", pool_size=settings.WEB_THREADS)
         for name in ("reviewqueue.wsgi", "reviewqueue.urls"):  # before the fork, so that the processes share them
             importlib.import_module(name)
+        http_metrics.counters()
         sys.exit(_serve_until_stopped(arguments))
 
     def _refuse_rolled_back_database(self) -> None:
@@ -72,7 +81,10 @@ def _serve_until_stopped(arguments: list[str]) -> int:
     stop_asked = processes.StopAsked()
     with tempfile.TemporaryDirectory(prefix="reviewqueue-web-") as folder:
         marker = Path(folder) / "stopping"
-        server = processes.fork(lambda: _run_granian(arguments), title="rq-granian", **{SHUTDOWN_MARKER: str(marker)})
+        log_config = Path(folder) / "log.json"
+        log_config.write_text(json.dumps(_LOG_CONFIG))
+        options = ["--log-config", str(log_config), *arguments]
+        server = processes.fork(lambda: _run_granian(options), title="rq-granian", **{SHUTDOWN_MARKER: str(marker)})
         while server.poll() is None and not stop_asked.wait(0.5):
             pass
         if server.poll() is None:
