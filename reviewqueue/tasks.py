@@ -115,7 +115,7 @@ def enqueue_due_sweeps() -> None:
 
 
 #: It calls the gateway, which enqueues tasks, so this module names it and does not import it.
-RULE_SWEEP = "reviewqueue.rule_sweep.decide_by_standing_rules"
+RULE_SWEEP = "reviewqueue.operations.rule_sweep.decide_by_standing_rules"
 #: One task per channel, so that a slow mail server does not delay chat messages.
 SENDING_TASKS = {"mail": "reviewqueue.tasks.send_mail", "chat": "reviewqueue.tasks.send_chat"}
 

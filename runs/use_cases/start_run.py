@@ -15,6 +15,7 @@ from django.db.models import Exists, QuerySet
 from ledger import clock, prepared_queries
 from ledger.actors import agent_actor
 from ledger.errors import KeyReused
+from ledger.log_context import note_run
 from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared
 from ledger.public_ids import new_id
 from ledger.transactions import use_case
@@ -134,6 +135,7 @@ def _ask(
         run, [wait], agent=agent, check_assignees=check_assignees, now=now, at="", read=found.policies
     )
     insert_if_new_later(run)
+    note_run(run.public_id)
     snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
     checkpoint = write_checkpoint(run, snapshot, number=0, now=now, pk=found.checkpoint_pk)
     record_event(run, "run.started", actor=agent_actor(agent.slug), at=now, **_origin_of(run))
@@ -197,6 +199,7 @@ def _insert_run(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased
     now = refuse_halted_agent(agent.pk)
     row = _new_run(agent, request, unclaimed_seconds=unclaimed_seconds, leased=leased, now=now)
     if prepared_queries.insert_row_if_new(row):
+        note_run(row.public_id)
         return row, True  # no other transaction sees it before the commit, so it needs no lock
     return _lock_repeated_run(agent, request), False
 
@@ -228,6 +231,7 @@ def _new_run(
 
 def _lock_repeated_run(agent: Agent, request: NewRun) -> Run:
     run = locked_runs().get(agent=agent, key=request.key)
+    note_run(run.public_id)
     if run.body_digest != request.body_digest:
         raise KeyReused(f"The key {request.key} started another run.", run=run.public_id)
     return run
