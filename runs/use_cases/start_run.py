@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import Exists, QuerySet
+from django.db.models import Exists, Q, QuerySet
 
 from ledger import clock, prepared_queries
 from ledger.actors import agent_actor
@@ -179,10 +179,11 @@ def read_ask_basis(agent: Agent, key: str, wait: RequestedInterrupt) -> AskBasis
 @prepared
 def _ask_basis(agent: int, key: str, reason: str, queue: str) -> QuerySet[Any]:
     named = Queue.objects.filter(slug=queue)
+    same_key = Run.objects.filter(~Q(key=""), agent=agent, key=key)  # the condition of the index
     basis: QuerySet[Any] = newest_policy(agent, reason).annotate(
         read_at=CurrentTime(),
         is_halted=Exists(open_halts().filter(agent=agent)),
-        is_repeated=Exists(Run.objects.filter(agent=agent, key=key)),
+        is_repeated=Exists(same_key),
         named_queue=RowList(named, *[field.name for field in Queue._meta.concrete_fields]),
         run_pk=NextKey(Run),
         checkpoint_pk=NextKey(Checkpoint),
