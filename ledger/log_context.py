@@ -14,11 +14,15 @@ from dataclasses import dataclass, field
 
 @dataclass
 class LogContext:
-    """``waited``: seconds in which the request only waited for something to happen, as a long poll does."""
+    """``waited``: seconds in which the request only waited for something to happen, as a long poll does.
+
+    ``trace_parent`` belongs to ``trace_context``.
+    """
 
     ids: dict[str, str] = field(default_factory=dict)
     waited: float = 0.0
     has_several_runs: bool = False
+    trace_parent: str = ""
 
 
 _current: ContextVar[LogContext | None] = ContextVar("log_context", default=None)

@@ -32,6 +32,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from ledger.log_context import note_ids, note_run
+from ledger.trace_context import Tracer, current_tracer
 from reviewqueue import drafts
 from reviewqueue.accounts import second_factors, sessions
 from reviewqueue.serving import rate_limits
@@ -60,12 +61,20 @@ def assign_request_id(get_response: GetResponse) -> GetResponse:
         request.META[ENVIRON] = request_id
         with using_id(request_id) as context:
             request.META[CONTEXT] = context
-            response = get_response(request)
+            tracer = current_tracer()
+            response = get_response(request) if tracer is None else _traced(tracer, get_response, request)
         response[HEADER] = request_id
         return response
 
     middleware.process_view = _note_route_of_page  # type: ignore[attr-defined]
     return middleware
+
+
+def _traced(tracer: Tracer, get_response: GetResponse, request: HttpRequest) -> HttpResponse:
+    with tracer.request(request.META) as end:
+        response = get_response(request)
+        response["traceparent"] = end(response.status_code)
+    return response
 
 
 def _note_route_of_page(request: HttpRequest, *_: object) -> None:

@@ -322,9 +322,11 @@ Q_CLUSTER = {
 HIGH_WATER_FILE = "" if MODE == "demo" else environment.text("HIGH_WATER_FILE", str(VAR / "high-water.json"))
 SNAPSHOT_DAYS = environment.number("SNAPSHOT_DAYS", 90)
 
-# --- metrics ----------------------------------------------------------------------------------------------------------
+# --- metrics and traces -----------------------------------------------------------------------------------------------
 
 METRICS_TOKEN = environment.text("METRICS_TOKEN")
+
+TRACING = environment.boolean("TRACING")
 
 # --- mail, time, log --------------------------------------------------------------------------------------------------
 

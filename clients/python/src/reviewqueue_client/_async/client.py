@@ -14,6 +14,7 @@ from reviewqueue_client._async.run import AsyncRunHandle
 from reviewqueue_client._async.worker import AsyncWorker
 from reviewqueue_client.errors import Refused, Unreachable
 from reviewqueue_client.retries import RETRYABLE_STATUSES, Retries
+from reviewqueue_client.traces import trace_headers
 from reviewqueue_client.values import Attachment, Request
 
 #: Media type of files.
@@ -124,6 +125,7 @@ class AsyncClient:
         headers = {"Content-Type": kind} if body is not None else {}
         headers |= {"Run-Lease": lease} if lease else {}
         headers |= {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+        headers |= trace_headers()
         content = body if body is None or isinstance(body, bytes) else exact_json.dumps(body)
         timeout = self._timeout + wait
         last = attempts or self.retries.attempts

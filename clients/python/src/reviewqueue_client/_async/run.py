@@ -76,6 +76,7 @@ class AsyncRun:
         self.metadata: dict[str, Any] = run["metadata"]
         self.cause: str = claim["cause"]
         self.attempt: int = claim["attempt"]
+        self.traceparent: str = claim.get("traceparent") or ""
         self.step_name: str = checkpoint["step"]
         self.state, self._carried = unpack_state(checkpoint)
         self.answers = {key: Answer.of(key, sent) for key, sent in claim["answers"].items()}
