@@ -83,6 +83,7 @@ TAGS = {
     "waits": "What a deployment would leave behind.",
     "agents": "The identity of a key, the kill switch, and the administration of agents.",
     "queues": "The administration of queues.",
+    "standing-rules": "Approvals in advance, by leads of a queue.",
     "policies": "The versions of policies.",
     "webhooks": "Endpoints that messages are sent to.",
     "deliveries": "Webhook messages and their delivery attempts.",
