@@ -9,13 +9,14 @@ from django.db import models
 
 from ledger.models import Effect
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
-from runs.models import Agent, Interrupt, Queue, Run, Signal
+from runs.models import Agent, Interrupt, Queue, Run, Signal, StandingRule
 
 __all__ = [
     "ApiKey",
     "ChatChannel",
     "Delivery",
     "DeliveryAttempt",
+    "ExaminedRequest",
     "Heartbeat",
     "Notification",
     "NotificationAttempt",
@@ -153,6 +154,24 @@ class SavedFilter(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ExaminedRequest(models.Model):
+    """A standing rule was compared with this version of an open request and did not decide it, so it is not compared
+    again. Rows of rules that ended are deleted.
+    """
+
+    rule = models.ForeignKey(StandingRule, on_delete=models.CASCADE, related_name="+", db_index=False)
+    interrupt = models.ForeignKey(Interrupt, on_delete=models.CASCADE, related_name="+")
+    state_version = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["rule", "interrupt"], name="one_examination_per_rule_and_request")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.interrupt_id} by {self.rule_id}"
 
 
 class SignalAct(models.Model):

@@ -15,6 +15,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from ledger.actors import agent_actor, person_actor
+from ledger.log_context import note_ids
 from reviewqueue.api.problems import TooManyCalls, Unauthenticated
 from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import is_still_good, verify_key
@@ -59,6 +60,7 @@ class BearerKey(BaseAuthentication):
         key = verify_key(text.strip()) if scheme.lower() == "bearer" else None
         if key is None:
             raise _refuse_key(request)
+        note_ids(**{"agent": key.agent.slug} if key.agent is not None else {"person": str(key.person_id)})
         return Caller(key=key, agent=key.agent, person=key.person), key
 
     def authenticate_header(self, request: Request) -> str:

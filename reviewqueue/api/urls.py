@@ -31,6 +31,7 @@ from reviewqueue.api.views import (
     runs,
     schema,
     signals,
+    standing_rules,
     steps,
     webhooks,
 )
@@ -118,6 +119,10 @@ v1 = [
     path("queues/<slug:slug>", administration.QueueView.as_view()),
     path("policies", administration.PoliciesView.as_view()),
     path("policies/preview", administration.PreviewPolicyView.as_view()),
+    path("standing-rules", standing_rules.StandingRulesView.as_view()),
+    path("standing-rules/preview", standing_rules.PreviewStandingRuleView.as_view()),
+    path("standing-rules/<id:rule_id>", standing_rules.StandingRuleView.as_view()),
+    path("standing-rules/<id:rule_id>/revoke", standing_rules.RevokeStandingRuleView.as_view()),
     path("decisions", reviewer_actions.BulkDecisionsView.as_view()),
     path("decisions/batch", batches.DecisionBatchView.as_view()),
     path("decisions/<id:decision_id>/evidence", evidence.DecisionEvidenceView.as_view()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -17,7 +19,8 @@ pytestmark = pytest.mark.django_db
 
 
 def set_limit(monkeypatch: pytest.MonkeyPatch, name: str, per_minute: int) -> None:
-    monkeypatch.setattr(rate_limits, name, limit := RateLimit(per_minute=per_minute))
+    stopped = time.monotonic()
+    monkeypatch.setattr(rate_limits, name, limit := RateLimit(per_minute=per_minute, now=lambda: stopped))
     monkeypatch.setattr(f"reviewqueue.api.authentication.{name}", limit, raising=False)
 
 
