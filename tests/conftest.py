@@ -169,6 +169,9 @@ ON_ONE_DATABASE = (
     # An error that the test itself raises, in place of the view or of the check of the key.
     "tests/attack/test_secrets.py::test_no_fault_on_a_page_reports_what_was_sent",
     "tests/attack/test_secrets.py::test_no_fault_behind_the_api_reports_what_was_sent",
+    # Lines of the log, whatever the database is.
+    "tests/reviewqueue/test_logs.py",
+    "tests/serving/test_http_metrics.py",
     # Headers that middleware sets on every response, whatever the view does.
     "tests/reviewqueue/test_request_ids.py",
     "tests/reviewqueue/test_sessions.py::test_no_page_is_stored_in_a_cache",
