@@ -21,18 +21,24 @@ from ledger import clock
 from ledger.digests import canonical, digest
 from ledger.row_digests import column_as_json
 from ledger.transactions import assert_in_transaction
-from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy, Queue
+from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy, Queue, StandingRule
 
 CREATED, CHANGED, REMOVED = "created", "changed", "removed"
-Configured = Policy | EffectRule | Agent
-KINDS: dict[type[Configured], str] = {Policy: "policy", EffectRule: "effect_rule", Agent: "agent"}
+Configured = Policy | EffectRule | Agent | StandingRule
+KINDS: dict[type[Configured], str] = {
+    Policy: "policy",
+    EffectRule: "effect_rule",
+    Agent: "agent",
+    StandingRule: "standing_rule",
+}
 HEAD = 1
 
-#: Kinds of subjects in the audit log, with their labels. Rows of the first three are compared with their records.
+#: Kinds of subjects in the audit log, with their labels. Rows of `KINDS` are compared with their records.
 KIND_LABELS = {
     "policy": "Policy",
     "effect_rule": "Effect rule",
     "agent": "Effects of an agent",
+    "standing_rule": "Standing rule",
     "agent_settings": "Agent",
     "halt": "Kill switch",
     "key": "API key",
@@ -99,6 +105,8 @@ def _subject_of(row: Configured) -> Subject:
         return Subject(kind="agent", pk=row.pk, name=row.slug, agent=row)
     if isinstance(row, EffectRule):
         return Subject(kind="effect_rule", pk=row.pk, name=row.name_pattern, agent=row.agent)
+    if isinstance(row, StandingRule):
+        return Subject(kind="standing_rule", pk=row.pk, name=row.public_id, agent=row.agent, queue=row.queue)
     return Subject(kind="policy", pk=row.pk, name=str(row), agent=row.agent, queue=row.queue)
 
 

@@ -18,7 +18,7 @@ from runs.configuration_history import is_as_recorded, recorded_policy
 from runs.errors import PolicyRefuses, RecordChanged
 from runs.models import Agent, EffectRule, Interrupt, Policy, Queue
 from runs.schemas.attachments import list_named_files
-from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, SecondFactor, Verdict
+from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, RuleRisk, SecondFactor, Verdict
 
 #: The reasons that migrations create, whose version 1 has no queue, with their descriptions.
 BUILT_IN = {
@@ -243,6 +243,7 @@ def looser_rules(policy: Policy, other: Policy) -> list[str]:
         "quorum": policy.quorum < other.quorum,
         "second_factor": STRICTNESS.index(policy.second_factor) < STRICTNESS.index(other.second_factor),
         "risk_floor": RISK_RANK[policy.risk_floor] > RISK_RANK[other.risk_floor],
+        "standing_rules": RULE_RISKS.index(policy.standing_rules) > RULE_RISKS.index(other.standing_rules),
         "self_review": policy.self_review and not other.self_review,
         "default_may_approve": policy.default_may_approve and not other.default_may_approve,
     }
@@ -251,6 +252,15 @@ def looser_rules(policy: Policy, other: Policy) -> list[str]:
 
 #: The values of ``second_factor``, the strictest last.
 STRICTNESS = tuple(SecondFactor.values)
+
+
+#: The values of ``standing_rules``, the strictest first.
+RULE_RISKS = tuple(RuleRisk.values)
+
+
+def allows_standing_rules(policy: Policy, risk: str) -> bool:
+    """Tell whether the policy lets a lead's standing rule decide a request of this risk."""
+    return risk in RULE_RISKS[1 : RULE_RISKS.index(policy.standing_rules) + 1]
 
 
 def needs_second_factor(interrupt: Interrupt) -> bool:

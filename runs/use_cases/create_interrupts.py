@@ -17,6 +17,7 @@ from ledger.actors import agent_actor
 from ledger.errors import PayloadInvalid
 from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
+from ledger.trace_context import trace_parent
 from ledger.transactions import assert_in_transaction
 from ledger.write_batch import insert_later
 from runs.checkpoints import checkpoint_digests
@@ -192,6 +193,7 @@ def _create_interrupt(
                 input_schema=schema_value,
                 facts={fact.name: fact.value for fact in wait.facts},
             ),
+            trace_parent=trace_parent(),
             risk=terms.risk,
             risk_rank=RISK_RANK[terms.risk],
             priority=wait.priority,

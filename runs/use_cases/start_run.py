@@ -16,6 +16,7 @@ from django.db.models import Exists, Q, QuerySet
 from ledger import clock, prepared_queries
 from ledger.actors import agent_actor
 from ledger.errors import KeyReused, Refusal
+from ledger.log_context import note_run
 from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared, reserve_keys
 from ledger.public_ids import new_id
 from ledger.transactions import use_case
@@ -135,6 +136,7 @@ def _ask(*, agent: Agent, ask: NewAsk, check_assignees: CheckAssignees) -> tuple
         interrupt = Interrupt.objects.get(run=run, epoch=1, key=ask.wait.key, renews=None)
         return StartedRun(run=run, lease=None, created=False), interrupt
     run, planned = _plan_ask(agent, ask, found, check_assignees)
+    note_run(run.public_id)
     return _write_ask(agent, ask, found, run, planned)
 
 
@@ -252,6 +254,7 @@ def _insert_run(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased
     now = refuse_halted_agent(agent.pk)
     row = _new_run(agent, request, unclaimed_seconds=unclaimed_seconds, leased=leased, now=now)
     if prepared_queries.insert_row_if_new(row):
+        note_run(row.public_id)
         return row, True  # no other transaction sees it before the commit, so it needs no lock
     return _lock_repeated_run(agent, request), False
 
@@ -283,6 +286,7 @@ def _new_run(
 
 def _lock_repeated_run(agent: Agent, request: NewRun) -> Run:
     run = locked_runs().get(agent=agent, key=request.key)
+    note_run(run.public_id)
     if run.body_digest != request.body_digest:
         raise KeyReused(f"The key {request.key} started another run.", run=run.public_id)
     return run

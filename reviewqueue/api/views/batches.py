@@ -18,7 +18,8 @@ from rest_framework.response import Response
 from ledger.errors import PayloadInvalid, Problem, Refusal
 from reviewqueue import permissions, resume_gateway
 from reviewqueue.api import problems
-from reviewqueue.api.authentication import person_of, recheck_key, worker_of
+from reviewqueue.api.authentication import count_items, person_of, recheck_key, worker_of
+from reviewqueue.api.base_view import ApiView, body_of, request_key
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import AGENT, PERSON, Operation, describe
 from reviewqueue.api.responses.interrupts import AskBatchResponse, AskedInterrupt, BatchResult, DecisionBatchResponse
@@ -30,6 +31,7 @@ from reviewqueue.api.serializers.reviewer_action_serializers import (
     seen,
 )
 from reviewqueue.api.serializers.run_serializers import AskBatchRequest
+<<<<<<< HEAD
 from reviewqueue.api.throttling import count_items
 from reviewqueue.api.views.base import ApiView, body_of, request_key
 from reviewqueue.api.views.runs import create_ask, requested_ask
@@ -40,6 +42,9 @@ log = logging.getLogger(__name__)
 
 #: Asks in one transaction, and how many are worth one. The key of the request is checked again before each transaction.
 ASKS_OF_A_TRANSACTION, LEAST_ASKS_OF_A_TRANSACTION = 20, 5
+=======
+from reviewqueue.api.views.runs import create_ask
+>>>>>>> main
 
 #: Processes one item. Returns what it returns alone, and whether that is new.
 Process = Callable[[Any], tuple[Any, bool]]
