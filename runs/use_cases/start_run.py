@@ -136,7 +136,6 @@ def _ask(*, agent: Agent, ask: NewAsk, check_assignees: CheckAssignees) -> tuple
         interrupt = Interrupt.objects.get(run=run, epoch=1, key=ask.wait.key, renews=None)
         return StartedRun(run=run, lease=None, created=False), interrupt
     run, planned = _plan_ask(agent, ask, found, check_assignees)
-    note_run(run.public_id)
     return _write_ask(agent, ask, found, run, planned)
 
 
@@ -157,6 +156,7 @@ def _write_ask(
     agent: Agent, ask: NewAsk, found: AskBasis, run: Run, planned: list[PlannedInterrupt]
 ) -> tuple[StartedRun, Interrupt]:
     insert_if_new_later(run)
+    note_run(run.public_id)
     snapshot = Snapshot(step="ask", state=ask.state, code_version=ask.request.code_version)
     checkpoint = write_checkpoint(run, snapshot, number=0, now=found.now, pk=found.checkpoint_pk)
     record_event(run, "run.started", actor=agent_actor(agent.slug), at=found.now, **_origin_of(run))

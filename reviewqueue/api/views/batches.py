@@ -31,9 +31,6 @@ from reviewqueue.api.serializers.reviewer_action_serializers import (
     seen,
 )
 from reviewqueue.api.serializers.run_serializers import AskBatchRequest
-<<<<<<< HEAD
-from reviewqueue.api.throttling import count_items
-from reviewqueue.api.views.base import ApiView, body_of, request_key
 from reviewqueue.api.views.runs import create_ask, requested_ask
 from runs.models import Agent
 from runs.use_cases.start_run import NewAsk, create_asks
@@ -42,9 +39,6 @@ log = logging.getLogger(__name__)
 
 #: Asks in one transaction, and how many are worth one. The key of the request is checked again before each transaction.
 ASKS_OF_A_TRANSACTION, LEAST_ASKS_OF_A_TRANSACTION = 20, 5
-=======
-from reviewqueue.api.views.runs import create_ask
->>>>>>> main
 
 #: Processes one item. Returns what it returns alone, and whether that is new.
 Process = Callable[[Any], tuple[Any, bool]]
