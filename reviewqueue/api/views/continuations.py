@@ -41,10 +41,11 @@ class ClaimContinuationsView(ApiView):
         asked = self.validated_body(request)
         attempts = itertools.count()
 
-        def poll() -> list[claim_continuation.ClaimedRun]:
+        def poll(is_woken: bool) -> list[claim_continuation.ClaimedRun]:
             # Query before claiming: a claim opens a transaction, which on SQLite locks the whole database.
             first = next(attempts) == 0
-            if not (first and key) and not claim_continuation.has_claimable_run(agent=agent, **_versions(asked)):
+            is_sure = is_woken or (first and key)
+            if not is_sure and not claim_continuation.has_claimable_run(agent=agent, **_versions(asked)):
                 return []
             if not first:
                 recheck_key(request)

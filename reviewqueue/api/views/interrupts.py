@@ -124,7 +124,7 @@ class InterruptView(ApiView):
         headers = {}
         if seconds and interrupt.status == InterruptStatus.WAITING:
             polled = poll_until(
-                lambda: Interrupt.objects.values_list("status", flat=True).get(pk=interrupt.pk),
+                lambda _: Interrupt.objects.values_list("status", flat=True).get(pk=interrupt.pk),
                 enough=lambda status: status != InterruptStatus.WAITING,
                 seconds=seconds,
                 agent_id=interrupt.agent_id,

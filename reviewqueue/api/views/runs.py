@@ -108,17 +108,18 @@ class AskView(ApiView):
 
 def create_ask(agent: Agent, body: Any) -> tuple[AskedInterrupt, bool]:
     """Validate an ask, whose body has its key, and create it. Return whether it is new."""
+    started, interrupt = start_run.create_ask(
+        agent=agent, ask=requested_ask(body), check_assignees=permissions.check_assignees
+    )
+    return AskedInterrupt(interrupt=interrupt, run=started.run), started.created
+
+
+def requested_ask(body: Any) -> start_run.NewAsk:
+    """Validate the body of an ask, which has its key."""
     asked = validated(AskRequest, body)
     state = None if asked["state"] is ABSENT else asked["state"]
     wait = asked_wait(_interrupt_of(body), asked)
-    started, interrupt = start_run.create_ask(
-        agent=agent,
-        request=_run_request(body, asked, wait),
-        wait=wait,
-        state=state,
-        check_assignees=permissions.check_assignees,
-    )
-    return AskedInterrupt(interrupt=interrupt, run=started.run), started.created
+    return start_run.NewAsk(request=_run_request(body, asked, wait), wait=wait, state=state)
 
 
 class RunsView(ApiView):
