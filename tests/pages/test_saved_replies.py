@@ -1,4 +1,4 @@
-"""Saved replies: private ones are their owner's only, leads share them with a queue, and forms insert them without a script."""
+"""Saved replies: private ones are their owner's, leads share them with a queue, and forms insert them without a script."""
 
 from __future__ import annotations
 
