@@ -25,7 +25,6 @@ __all__ = [
     "NotificationPreferences",
     "NotificationService",
     "PersonActivity",
-    "PersonChange",
     "QueueNotificationPreference",
     "RollupCell",
     "RollupCursor",
@@ -475,23 +474,6 @@ class PersonActivity(models.Model):
 
     def __str__(self) -> str:
         return f"{self.person_id} at {self.seen_at:%Y-%m-%d %H:%M} UTC"
-
-
-class PersonChange(models.Model):
-    """A change of a person's account or roles, with the state before and after; append-only."""
-
-    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    actor = models.CharField(max_length=300)
-    action = models.CharField(max_length=20)
-    before = models.JSONField(default=dict)
-    after = models.JSONField(default=dict)
-    at = models.DateTimeField()
-
-    class Meta:
-        indexes = [models.Index(fields=["person", "id"], name="changes_of_a_person")]
-
-    def __str__(self) -> str:
-        return f"{self.action} {self.person_id}"
 
 
 class RollupGroup(models.Model):

@@ -18,6 +18,7 @@ from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
+from ledger.trace_context import traced_task
 from reviewqueue import drafts, permission_sweep
 from reviewqueue.accounts import sessions
 from reviewqueue.models import Heartbeat
@@ -65,7 +66,7 @@ def entry_point(task: Callable[P, T]) -> Callable[P, T]:
         if time.monotonic() - _last_heartbeat > SECONDS_BETWEEN_HEARTBEATS:
             _record_heartbeat()
             _last_heartbeat = time.monotonic()
-        with using_id(new_id("task")):
+        with using_id(new_id("task")), traced_task(task):
             return task(*args, **kwargs)
 
     return execute
@@ -115,7 +116,7 @@ def enqueue_due_sweeps() -> None:
 
 
 #: It calls the gateway, which enqueues tasks, so this module names it and does not import it.
-RULE_SWEEP = "reviewqueue.rule_sweep.decide_by_standing_rules"
+RULE_SWEEP = "reviewqueue.operations.rule_sweep.decide_by_standing_rules"
 #: One task per channel, so that a slow mail server does not delay chat messages.
 SENDING_TASKS = {"mail": "reviewqueue.tasks.send_mail", "chat": "reviewqueue.tasks.send_chat"}
 

@@ -8,6 +8,8 @@ agent can begin. ``record_administration`` records every other change, with a st
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -165,8 +167,12 @@ def configured_content(row: Configured) -> dict[str, Any]:
     if isinstance(row, Agent):
         rules = row.effect_rules.values_list("name_pattern", "action", "reason")
         return effects_content(str(row.effect_mode), rules)
-    fields = [field for field in row._meta.concrete_fields if not field.primary_key]
-    return {field.attname: column_as_json(getattr(row, field.attname)) for field in fields}
+    return {name: column_as_json(getattr(row, name)) for name in _columns_of(type(row))}
+
+
+@functools.cache
+def _columns_of(model: type[Configured]) -> list[str]:
+    return [field.attname for field in model._meta.concrete_fields if not field.primary_key]
 
 
 def effects_content(mode: str, rules: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
@@ -194,7 +200,26 @@ def recorded_policy(pk: OuterRef) -> Subquery:
 
 def is_as_recorded(policy: Policy, content: dict[str, Any] | None) -> bool:
     """Tell whether a policy equals the record of its creation; without a record it was inserted in the database itself."""
-    return content is not None and not changed_columns(policy, content)
+    if content is None:
+        return False
+    now = configured_content(policy)
+    same_columns = {name: now[name] for name in content if name in now}
+    return _as_text(same_columns) == _as_text(content) or not changed_columns(policy, content)
+
+
+def digest_of_record(content: dict[str, Any]) -> str:
+    """Return the digest of the content of a record."""
+    return _digest_of_text(_as_text(content))
+
+
+@functools.lru_cache(maxsize=512)
+def _digest_of_text(text: str) -> str:
+    return digest(json.loads(text))
+
+
+def _as_text(content: dict[str, Any]) -> str:
+    """Return a JSON text, faster than the canonical one. Equal texts are equal contents, but not the other way round."""
+    return json.dumps(content, sort_keys=True)
 
 
 # --- verifying --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from ledger import clock
-from reviewqueue import rule_sweep
+from reviewqueue.operations import rule_sweep
 from reviewqueue.standing_rules import administration
 from runs.models import Decision, Interrupt, StandingRule
 from runs.use_cases.start_run import StartedRun

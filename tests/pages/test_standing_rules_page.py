@@ -7,7 +7,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
 
-from reviewqueue import rule_sweep
+from reviewqueue.operations import rule_sweep
 from runs.models import ConfigurationRecord, Decision, StandingRule
 from tests import builders
 from tests.standing_rule_builders import a_decided_refund, a_lead, a_refund, a_standing_rule

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
-from reviewqueue import permissions, reviewer_actions, rule_sweep
+from reviewqueue import permissions, reviewer_actions
 from reviewqueue.models import ExaminedRequest
-from reviewqueue.operations import kill_switch
+from reviewqueue.operations import kill_switch, rule_sweep
 from reviewqueue.operations.doctor import records
 from reviewqueue.standing_rules import administration, unexamined
 from runs import standing_rules

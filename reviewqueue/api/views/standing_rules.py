@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from reviewqueue.api.authentication import person_of
+from reviewqueue.api.base_view import ApiView
 from reviewqueue.api.openapi.operations import PERSON, Operation, describe
 from reviewqueue.api.pagination import PAGE, page
 from reviewqueue.api.query_parameters import validated_query
@@ -18,13 +19,16 @@ from reviewqueue.api.responses.standing_rules import (
     StandingRuleResponse,
 )
 from reviewqueue.api.serializers.standing_rule_serializers import RevokeStandingRuleRequest, StandingRuleRequest
-from reviewqueue.api.views.administration import apply_change
-from reviewqueue.api.views.base import ApiView
+from reviewqueue.api.views.administration import endpoint
 from reviewqueue.standing_rules import administration
 from runs.models import StandingRule
 
 LEADS = "For leads of the queue who do not own the agent; other people who lead no queue get 404."
 READERS = "The people of its queue, owners of the queue and of the agent, and operators read a rule."
+
+
+def _add(person: AbstractUser, **terms: Any) -> StandingRule:
+    return administration.find_rule(person, administration.add_rule(person, **terms).public_id)
 
 
 class StandingRulesView(ApiView):
@@ -45,76 +49,54 @@ class StandingRulesView(ApiView):
         rows = administration.visible_rules(person_of(request))
         return Response(StandingRuleListResponse.serialize(page(rows, query)))
 
-    @describe(
-        Operation(
-            id="add_standing_rule",
-            summary="Approve requests in advance by a standing rule",
-            description=f"It decides waiting and later requests within its bounds. {LEADS}",
-            who=PERSON,
-            request=StandingRuleRequest,
-            responses={201: StandingRuleResponse},
-            refusals=("not_found", "not_permitted", "policy_refuses"),
-        )
+    post = endpoint(
+        _add,
+        id="add_standing_rule",
+        summary="Approve requests in advance by a standing rule",
+        description=f"It decides waiting and later requests within its bounds. {LEADS}",
+        request=StandingRuleRequest,
+        returns=StandingRuleResponse,
+        status=201,
+        refusals=("not_found", "not_permitted", "policy_refuses"),
     )
-    def post(self, request: Request) -> Response:
-        return apply_change(request, _add, sent=StandingRuleRequest, returns=StandingRuleResponse, status=201)
-
-
-def _add(person: AbstractUser, **terms: Any) -> StandingRule:
-    return administration.find_rule(person, administration.add_rule(person, **terms).public_id)
 
 
 class PreviewStandingRuleView(ApiView):
     """What a standing rule would have decided."""
 
-    @describe(
-        Operation(
-            id="preview_standing_rule",
-            summary="Count the waiting and recent requests that a standing rule would have decided",
-            description=f"Nothing is stored. {LEADS}",
-            who=PERSON,
-            request=StandingRuleRequest,
-            responses={200: StandingRulePreviewResponse},
-            refusals=("not_found", "not_permitted", "policy_refuses"),
-        )
+    post = endpoint(
+        administration.preview_rule,
+        id="preview_standing_rule",
+        summary="Count the waiting and recent requests that a standing rule would have decided",
+        description=f"Nothing is stored. {LEADS}",
+        request=StandingRuleRequest,
+        returns=StandingRulePreviewResponse,
+        refusals=("not_found", "not_permitted", "policy_refuses"),
     )
-    def post(self, request: Request) -> Response:
-        preview = administration.preview_rule
-        return apply_change(request, preview, sent=StandingRuleRequest, returns=StandingRulePreviewResponse)
 
 
 class StandingRuleView(ApiView):
     """One standing rule."""
 
-    @describe(
-        Operation(
-            id="get_standing_rule",
-            summary="Return a standing rule",
-            description=READERS,
-            who=PERSON,
-            responses={200: StandingRuleResponse},
-            refusals=("not_found",),
-        )
+    get = endpoint(
+        administration.find_rule,
+        id="get_standing_rule",
+        summary="Return a standing rule",
+        description=READERS,
+        returns=StandingRuleResponse,
     )
-    def get(self, request: Request, rule_id: str) -> Response:
-        return Response(StandingRuleResponse.serialize(administration.find_rule(person_of(request), rule_id)))
 
 
 class RevokeStandingRuleView(ApiView):
     """The revocation of a standing rule."""
 
-    @describe(
-        Operation(
-            id="revoke_standing_rule",
-            summary="Revoke a standing rule at once",
-            description="Decisions of it whose effects have not begun lose their permits: people decide again. For leads "
-            "and owners of the queue, owners of the agent and operators.",
-            who=PERSON,
-            request=RevokeStandingRuleRequest,
-            responses={200: StandingRuleResponse},
-            refusals=("not_found", "not_permitted"),
-        )
+    post = endpoint(
+        administration.revoke_rule,
+        id="revoke_standing_rule",
+        summary="Revoke a standing rule at once",
+        description="Decisions of it whose effects have not begun lose their permits: people decide again. For leads "
+        "and owners of the queue, owners of the agent and operators.",
+        request=RevokeStandingRuleRequest,
+        returns=StandingRuleResponse,
+        refusals=("not_found", "not_permitted"),
     )
-    def post(self, request: Request, rule_id: str) -> Response:
-        revoke = administration.revoke_rule
-        return apply_change(request, revoke, rule_id, sent=RevokeStandingRuleRequest, returns=StandingRuleResponse)

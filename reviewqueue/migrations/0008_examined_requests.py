@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reviewqueue", "0006_snoozes_and_saved_filters"),
+        ("reviewqueue", "0007_changes_of_people_in_the_audit_log"),
         ("runs", "0011_standing_rules"),
     ]
 
