@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reviewqueue", "0007_examined_requests"),
+        ("reviewqueue", "0008_examined_requests"),
         ("runs", "0011_standing_rules"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
