@@ -17,6 +17,7 @@ from reviewqueue.pages import (
     people,
     queues,
     read_views,
+    saved_replies,
     standing_rules,
 )
 from reviewqueue.pages.inbox import bulk_decisions, saved_filters
@@ -69,6 +70,8 @@ urlpatterns = [
     path("queues", queues.queues, name="queues"),
     path("queues/add", queues.add_queue, name="add-queue"),
     path("queues/<slug:slug>/<slug:verb>", queues.change_queue, name="change-queue"),
+    path("replies", saved_replies.replies, name="saved-replies"),
+    path("replies/<slug:verb>", saved_replies.change, name="change-saved-reply"),
     path("rules", standing_rules.rules, name="standing-rules"),
     path("rules/new", standing_rules.new_rule, name="new-standing-rule"),
     path("rules/<slug:rule_id>", standing_rules.rule, name="standing-rule"),
