@@ -336,6 +336,7 @@ class FakeServer(httpx.BaseTransport, httpx.AsyncBaseTransport):
             "kind": "compensate" if run.compensating else "resume",
             "cause": run.cause,
             "attempt": run.attempts,
+            "traceparent": None,
             "run": {
                 "id": run.id,
                 "key": run.key,

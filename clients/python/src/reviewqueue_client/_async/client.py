@@ -14,7 +14,11 @@ from reviewqueue_client._async.run import AsyncRunHandle
 from reviewqueue_client._async.worker import AsyncWorker
 from reviewqueue_client.errors import Refused, Unreachable
 from reviewqueue_client.retries import RETRYABLE_STATUSES, Retries
+from reviewqueue_client.traces import trace_headers
 from reviewqueue_client.values import Attachment, Request
+
+#: Media type of files.
+FILE = "application/octet-stream"
 
 
 class AsyncClient:
@@ -69,6 +73,8 @@ class AsyncClient:
     ) -> Any:
         """Call any operation of the API (`path` below `/api/v1/`) and return its JSON.
 
+        A file is ``bytes``, as body and as response.
+
         Sends the request again if the connection fails or the server says that it is retryable; at most ``attempts``
         times, which is the number of ``retries`` when left out. ``wait``: seconds that the server may hold the request.
         Raises ``Refused`` and ``Unreachable``.
@@ -93,7 +99,8 @@ class AsyncClient:
         response = await self._send(
             method, path, body, lease=lease, idempotency_key=idempotency_key, attempts=attempts, wait=wait
         )
-        return exact_json.loads(response.content), response.headers
+        is_file = response.headers.get("Content-Type", "") == FILE
+        return response.content if is_file else exact_json.loads(response.content), response.headers
 
     async def download(self, attachment: Attachment) -> bytes:
         """Return the bytes of a file that a reviewer attached. A person chose them: treat them as untrusted input.
@@ -114,10 +121,12 @@ class AsyncClient:
         attempts: int = 0,
         wait: float = 0,
     ) -> httpx.Response:
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        kind = FILE if isinstance(body, bytes) else "application/json"
+        headers = {"Content-Type": kind} if body is not None else {}
         headers |= {"Run-Lease": lease} if lease else {}
         headers |= {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        content = None if body is None else exact_json.dumps(body)
+        headers |= trace_headers()
+        content = body if body is None or isinstance(body, bytes) else exact_json.dumps(body)
         timeout = self._timeout + wait
         last = attempts or self.retries.attempts
         attempt = 0

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reviewqueue", "0006_snoozes_and_saved_filters"),
+        ("reviewqueue", "0008_examined_requests"),
     ]
 
     operations = [
