@@ -68,6 +68,12 @@ def the_journey(
 
 
 @pytest.mark.long
+def test_ag_ui(world: World):
+    expired_as = "not ordered: no answer"
+    the_journey(world, "ag_ui/agent.py", kill_at="before PUT steps/turn-2", expired_as=expired_as)
+
+
+@pytest.mark.long
 def test_incoming_webhooks(world: World):
     port, program = own_processes.free_port(), "incoming_webhooks/agent.py"
     own = {"PORT": str(port), "STRIPE_SECRET": "whsec_test"}
