@@ -65,6 +65,73 @@ def the_journey(
     assert [order["key"] for order in world.orders() if order["key"] in keys] == [decided]
 
 
+ELICIT_A_URL = """
+import asyncio
+from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams
+from reviewqueue_client import AsyncClient
+from reviewqueue_client.adapters.mcp_elicitation import ElicitationRequests
+
+async def main():
+    people = ElicitationRequests(AsyncClient(), server="bank", key="url", queue="purchasing", defaults={"title": "Bank"})
+    nested = {"type": "object", "properties": {"crew": {"type": "object"}}}
+    unsupported = {"type": "object", "properties": {"day": {"type": "string", "patern": "x"}}}
+    for asked in (
+        ElicitRequestFormParams(message="Who?", requested_schema=nested),
+        ElicitRequestFormParams(message="Who?", requested_schema=unsupported),
+        ElicitRequestURLParams(message="Pay", url="javascript:alert(1)"),
+        ElicitRequestURLParams(message="Pay", url="https://bank.example/pay"),
+        ElicitRequestURLParams(message="Pay", url="https://bank.example/pay"),
+    ):
+        result = await people(None, asked)
+        print(getattr(result, "action", None) or result.message, getattr(result, "content", None))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.long
+def test_mcp_elicitation(world: World):
+    program, keys = "mcp_elicitation/agent.py", [f"crew-{place}" for place in range(1, 4)]
+    answered, declined, cancelled = keys
+    with world.running(program, "crew-4", DEADLINE="PT2S") as process:
+        late = world.request("Crew of crew-4")
+        assert world.closed(late) == "expired"
+        assert world.outcomes(process) == {"crew-4": "not planned: cancel"}
+    with world.running(program, *keys, MODE="2026-07-28"):
+        requests = {key: world.request(f"Crew of {key}") for key in keys}
+    crew = {"day": "2026-12-03", "people": 3}
+    assert world.decide(requests[answered], "answer", input=crew | {"people": 7}) == "input_invalid"
+    assert world.decide(requests[answered], "answer", input=crew) == "decided"
+    assert world.decide(requests[answered], "decline") == "already_decided"
+    assert world.decide(requests[declined], "decline", message="No crew is free.") == "decided"
+    world.cancel(requests[cancelled])
+    expected = dict(zip(keys, ["3 people from 2026-12-03", "not planned: decline", "not planned: cancel"], strict=True))
+    for _ in range(2):
+        with world.running(program, *keys, MODE="2026-07-28") as process:
+            assert world.outcomes(process) == expected
+    with world.running(program, "crew-5", MODE="legacy") as process:
+        assert world.decide(world.request("Crew of crew-5"), "answer", input=crew) == "decided"
+        assert world.outcomes(process) == {"crew-5": "3 people from 2026-12-03"}
+
+
+@pytest.mark.long
+def test_mcp_elicitation_of_urls_and_of_what_people_cannot_be_asked(world: World):
+    script = world.folder / "elicit_a_url.py"
+    script.write_text(ELICIT_A_URL)
+    with world.running(str(script)) as process:
+        first = world.request("Bank")
+        assert world.decide(first, "answer", input=False) == "input_invalid"
+        assert world.decide(first, "answer", input=True) == "decided"
+        second = own_processes.eventually(lambda: world.waiting().get("Bank"), within=60)
+        assert world.decide(second, "decline") == "decided"
+        printed, errors = process.communicate(timeout=120)
+    nested, unsupported, scheme, accepted, refused = printed.splitlines()
+    assert nested == "requestedSchema must have primitive members only (got crew). None", errors
+    assert unsupported.startswith("The request is not valid") or "patern" in unsupported
+    assert scheme == "url must begin with https://, or with http:// on this machine. None"
+    assert (accepted, refused) == ("accept None", "decline None")
+
+
 @pytest.mark.long
 def test_mcp(world: World):
     keys = [f"mcp-{place}" for place in range(1, 4)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,7 +17,7 @@ import yaml
 from django.conf import settings
 from django.core.management import get_commands
 
-from tests import own_processes
+from tests.deploy.nginx import started_nginx
 from tests.running_server import RunningServer, running_server
 
 DEPLOY = settings.ROOT / "deploy"
@@ -58,48 +58,65 @@ def _environment_of_image() -> str:
     return "\n".join(line for line in (DEPLOY / "Containerfile").read_text().splitlines() if line.startswith("ENV "))
 
 
+def test_alert_rules_and_dashboard_name_metrics_and_labels_that_exist() -> None:
+    page = (settings.ROOT / "docs/observability.md").read_text()
+    table = re.findall(r"^\| `(reviewqueue_\w+)` \|([^|]*)\|", page, re.M)
+    labels_of = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in table}
+    labels_of["reviewqueue_http_request_duration_seconds_bucket"] = {"method", "route", "le"}
+    queries = [rule["expr"] for rule in _alert_rules()]
+    queries += [target["expr"] for panel in _dashboard()["panels"] for target in panel["targets"]]
+    for query in queries:
+        names = re.findall(r"reviewqueue_\w+", query)
+        assert names
+        assert set(names) <= set(labels_of), query
+        known = {"instance"}.union(*(labels_of[name] for name in names))
+        used = re.findall(r"(\w+)(?:=|!=|=~)\"", query) + re.findall(
+            r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", query))
+        )
+        assert set(used) <= known, query
+    assert len({panel["id"] for panel in _dashboard()["panels"]}) == len(_dashboard()["panels"])
+
+
+def test_alert_rules_cover_what_an_operator_must_know_and_say_what_to_do() -> None:
+    rules = {rule["alert"]: rule for rule in _alert_rules()}
+    assert len(rules) == len(_alert_rules())
+    for rule in rules.values():
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert all(rule["annotations"][name].endswith(".") for name in ("summary", "description"))
+    checks = re.findall(r"^\| (`[^|]+`) \|", (settings.ROOT / "docs/operations.md").read_text(), re.M)
+    [integrity] = re.findall(r'check=~"([^"]+)"', rules["ReviewQueueIntegrity"]["expr"])
+    assert set(integrity.split("|")) <= set(re.findall(r"`(\w+)`", " ".join(checks)))
+
+
+def test_prometheus_accepts_the_alert_rules() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed")
+    command = [promtool, "check", "rules", str(DEPLOY / "prometheus/alerts.yaml")]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def _alert_rules() -> list[dict[str, Any]]:
+    text = (DEPLOY / "prometheus/alerts.yaml").read_text()
+    return [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+
+
+def _dashboard() -> dict[str, Any]:
+    dashboard: dict[str, Any] = json.loads((DEPLOY / "grafana/dashboard.json").read_text())
+    return dashboard
+
+
 @pytest.fixture(scope="module")
 def behind_nginx(tmp_path_factory: pytest.TempPathFactory, django_db_blocker) -> Iterator[tuple[RunningServer, str]]:
     """A running server, and its address behind nginx with the documented configuration, without TLS."""
-    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    if nginx is None:
-        pytest.skip("nginx is not installed")
     folder = tmp_path_factory.mktemp("nginx")
-    with django_db_blocker.unblock(), running_server(folder) as server:
-        port = own_processes.free_port()
-        site = _without_tls((DEPLOY / "nginx.conf").read_text(), port=port, upstream=urlsplit(server.base).netloc)
-        paths = "".join(
-            f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
-        log = f"access_log off; error_log {folder}/error.log;"
-        conf = folder / "nginx.conf"
-        user = "user root;" if os.getuid() == 0 else ""  # its workers write to this folder
-        conf.write_text(f"daemon off; {user}pid {folder}/pid; events {{}}\nhttp {{ {paths} {log}\n{site}\n}}\n")
-        process = subprocess.Popen([nginx, "-c", str(conf), "-e", str(folder / "error.log")])
-        try:
-            own_processes.eventually(lambda: _status(port, "/healthz") == 200, within=30, log=folder / "error.log")
-            yield server, f"127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(10)
-
-
-def _without_tls(site: str, *, port: int, upstream: str) -> str:
-    site = site[: site.rindex("server {")]
-    site = re.sub(r"listen 443 ssl;", f"listen 127.0.0.1:{port};", site)
-    site = re.sub(r"    (server_name|ssl_\w+) [^;]*;\n", "", site)
-    return site.replace("127.0.0.1:8000", upstream)
-
-
-def _status(port: int, path: str) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status
-    except OSError:
-        return 0
-    finally:
-        connection.close()
+    with (
+        django_db_blocker.unblock(),
+        running_server(folder) as server,
+        started_nginx(folder, [urlsplit(server.base).netloc]) as address,
+    ):
+        yield server, address
 
 
 def test_a_large_file_an_id_and_a_long_poll_pass_through_nginx(

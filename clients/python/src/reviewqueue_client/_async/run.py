@@ -25,6 +25,7 @@ from reviewqueue_client.retries import seconds_of
 from reviewqueue_client.values import (
     STATE_FORMAT,
     Answer,
+    Attachment,
     Compensation,
     InFlight,
     Question,
@@ -75,6 +76,7 @@ class AsyncRun:
         self.metadata: dict[str, Any] = run["metadata"]
         self.cause: str = claim["cause"]
         self.attempt: int = claim["attempt"]
+        self.traceparent: str = claim.get("traceparent") or ""
         self.step_name: str = checkpoint["step"]
         self.state, self._carried = unpack_state(checkpoint)
         self.answers = {key: Answer.of(key, sent) for key, sent in claim["answers"].items()}
@@ -243,6 +245,10 @@ class AsyncRun:
             raise Stopped("suspended")
         self.answers |= {key: Answer.of(key, sent) for key, sent in reply["answers"].items()}
         return {key: self.answers[key] for key in keys if key in self.answers}
+
+    async def download(self, attachment: Attachment) -> bytes:
+        """Return the verified bytes of a file that a reviewer attached (``AsyncClient.download``)."""
+        return await self.client.download(attachment)
 
     async def report_facts(self, values: Mapping[str, Any]) -> str:
         """Report the facts that this worker checks. Returns `continue`, or `refresh` if a credential is not valid.

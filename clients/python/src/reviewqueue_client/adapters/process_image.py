@@ -116,8 +116,8 @@ class World:
     def ask(self, key: str, **question: Unpack[Question]) -> Answer:
         """Return the answer to the request with this key; without one, write the image and suspend the run.
 
-        After the answer the restored object is called again from its beginning. First the facts of the image are compared: the
-        peers of its connections, the validity of its credentials, and the effects that were in the ledger.
+        After the answer the restored object is called again from its beginning. First the facts of the image are compared:
+        the peers of its connections, the validity of its credentials, and the effects that were in the ledger.
         """
         given = self.run.answers.get(key)
         if given is not None:

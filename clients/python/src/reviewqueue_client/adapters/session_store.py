@@ -1,4 +1,4 @@
-"""Session stores: a conversation is rebuilt from its transcript after the answer, and compared with what people decided on."""
+"""Session stores: a conversation is rebuilt from its transcript, and compared with what people decided on."""
 
 from __future__ import annotations
 
