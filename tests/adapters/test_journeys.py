@@ -436,7 +436,7 @@ def the_broker_journey(world: World, program: str, other_system: str, broker: Br
         with broker():
             process = stack.enter_context(world.running(program, key, **address))
             request = world.request(f"Order {key}")
-            delivery = {"key": f"delivery {name}", "kind": "event", "reason": "event", "title": "Delivery"}
+            delivery = {"key": f"delivery-{name}", "kind": "event", "reason": "event", "title": "Delivery"}
             asked = world.server.call("POST", "asks", delivery | {"correlation": correlation}, key=world.server.key)
             script = world.folder / f"other_system_{name}.py"
             script.write_text(other_system)
