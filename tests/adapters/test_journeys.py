@@ -213,7 +213,7 @@ def test_session_store(world: World):
     with world.running(program, "chat-1"):
         first = world.request("Order chat-1")
     assert world.decide(first) == "decided"
-    with world.running("session_store/say.py", "chat-1", "Order 2 hoists.") as customer:
+    with world.running("session_store/customer.py", "chat-1", "Order 2 hoists.") as customer:
         assert customer.wait(timeout=60) == 0
     with world.running(program, "chat-1", kill_at="after POST facts") as process:
         assert process.wait(timeout=300) == KILLED
