@@ -400,7 +400,7 @@ async def main():
     broker = await nats.connect(os.environ["NATS"])
     stream = broker.jetstream()
     body, correlation = json.dumps({"crates": 12}).encode(), os.environ["CORRELATION"]
-    headers = {"Nats-Msg-Id": "goods-in-1", "Correlation-Id": correlation}
+    headers = {"Nats-Msg-Id": f"{correlation}-1", "Correlation-Id": correlation}
     for _ in range(2):
         await stream.publish("signals.delivered", body, headers=headers)
     await stream.publish("signals.delivered", body, headers={"Nats-Msg-Id": "goods-in-2"})
@@ -472,7 +472,7 @@ async def main():
     redis, correlation = Redis.from_url(os.environ["REDIS"]), os.environ["CORRELATION"]
     entry = {"type": "delivered", "body": json.dumps({"crates": 12})}
     for _ in range(2):
-        await redis.xadd("signals", entry | {"message_id": "goods-in-1", "correlation_id": correlation})
+        await redis.xadd("signals", entry | {"message_id": f"{correlation}-1", "correlation_id": correlation})
     await redis.xadd("signals", entry | {"message_id": "goods-in-2"})
     [[_, [[_, dead]]]] = await redis.xread({"dead": "0"}, block=60_000)
     print(json.dumps({"dead": dead[b"reason"].decode(), "body": json.loads(dead[b"body"])}))
@@ -508,7 +508,7 @@ async def main():
         body = json.dumps({"crates": 12}).encode()
         return aio_pika.Message(body, message_id=id_, type="delivered", delivery_mode=2, **more)
     for _ in range(2):
-        await channel.default_exchange.publish(message("goods-in-1", correlation_id=correlation), "signals")
+        await channel.default_exchange.publish(message(f"{correlation}-1", correlation_id=correlation), "signals")
     await channel.default_exchange.publish(message("goods-in-2"), "signals")
     queue = await channel.declare_queue("dead", durable=True)
     async with queue.iterator() as messages:
