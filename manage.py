@@ -26,8 +26,8 @@ OLDEST_PYTHON = (3, 11)
 
 
 def main(arguments: list[str]) -> int:
-    if arguments[:1] == ["help"] and arguments[1:2] in (["lock"], ["test"]):
-        arguments = [arguments[1], "--help"]  # Django has another "test", and no "lock"
+    if arguments[:1] == ["help"] and arguments[1:2] in (["lock"], ["release"], ["test"]):
+        arguments = [arguments[1], "--help"]  # Django has another "test", and neither "lock" nor "release"
     command = arguments[0] if arguments else "help"
     if sys.version_info < OLDEST_PYTHON:
         return refuse(f"Review Queue needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable}).")
@@ -37,12 +37,20 @@ def main(arguments: list[str]) -> int:
         read_arguments(
             arguments[1:]
         )  # exits after the help, or for an unknown argument, before anything is installed or written
+    if command == "release":
+        from reviewqueue.operations.release import read_arguments as read_release_arguments
+
+        read_release_arguments(arguments[1:])
     if os.environ.get("REVIEWQUEUE_ENVIRONMENT") != "own":  # "own": a container or a distribution provides it
-        enter_environment("test" if command in ("test", "lock") else "run", arguments)
+        enter_environment("test" if command in ("test", "lock", "release") else "run", arguments)
     if command == "lock":
         from reviewqueue.operations.dependency_locks import write_locks
 
         return write_locks(root=ROOT, uv=TOOLS / "bin" / "uv")
+    if command == "release":
+        from reviewqueue.operations.release import main as release
+
+        return release(arguments[1:], root=ROOT, uv=TOOLS / "bin" / "uv")
     if command == "test":  # before Django, which has another "test"
         os.chdir(ROOT)
         from tests.run import main as run_tests

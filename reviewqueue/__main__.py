@@ -8,7 +8,7 @@ import sys
 from reviewqueue.operations.installation import IS_CHECKOUT, PROGRAM
 
 #: Commands that need the tests or the lock files of a checkout.
-CHECKOUT_COMMANDS = ("lock", "test")
+CHECKOUT_COMMANDS = ("lock", "release", "test")
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reviewqueue.settings")
 os.environ.setdefault("REVIEWQUEUE_PROCESS", "web")
@@ -15,9 +16,11 @@ from reviewqueue.operations import processes  # isort: skip
 from reviewqueue.api.transport_errors import render_transport_error  # isort: skip
 from reviewqueue.serving.asgi_bridge import BoundedApplication  # isort: skip
 from reviewqueue.serving.request_bodies import BodyLimits  # isort: skip
+from reviewqueue.serving.shutdown import IGNORE_NEW_CONNECTIONS, ignore_new_connections  # isort: skip
 
 # Granian's workers outlive a parent that is killed, and would keep the port.
 processes.stop_with_parent()
+signal.signal(IGNORE_NEW_CONNECTIONS, lambda *_: ignore_new_connections())
 
 application = BoundedApplication(
     wsgi=wsgi_application,

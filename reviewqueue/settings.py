@@ -266,10 +266,7 @@ REST_FRAMEWORK: dict[str, Any] = {
         "reviewqueue.api.authentication.BearerKey"
     ],  # no sessions: the API needs no CSRF token
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_THROTTLE_CLASSES": ["reviewqueue.api.throttling.CallsPerMinute"],
-    "DEFAULT_PARSER_CLASSES": ["reviewqueue.api.parsers.ExactParser"],
-    "DEFAULT_RENDERER_CLASSES": ["reviewqueue.api.parsers.ExactRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "reviewqueue.api.parsers.JsonAlways",
+    "DEFAULT_THROTTLE_CLASSES": ["reviewqueue.api.authentication.CallsPerMinute"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "reviewqueue.api.openapi.document.OperationSchema",
     "EXCEPTION_HANDLER": "reviewqueue.api.problems.answer_refusal",

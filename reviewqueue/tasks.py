@@ -26,6 +26,7 @@ from reviewqueue.notifications import derivation, messages, senders
 from reviewqueue.outbound import http_client
 from reviewqueue.rollups import counting
 from reviewqueue.serving.request_ids import new_id, using_id
+from reviewqueue.standing_rules import unexamined
 from reviewqueue.webhooks import deliveries, outbox, sender
 from runs import attachments, checkpoint_files, event_feed, external_signals
 from runs.use_cases import control_child_runs, erase_snapshots, expire, reconcile_facts, reconcile_probes
@@ -97,6 +98,8 @@ def enqueue_due_sweeps() -> None:
         _enqueue_once("reviewqueue.tasks.sweep")
     if _is_permission_sweep_due() and permission_sweep.has_lost_permissions():
         _enqueue_once("reviewqueue.tasks.release_lost_permissions")
+    if unexamined.has_requests_to_examine():
+        _enqueue_once(RULE_SWEEP)
     if reconcile_probes.has_due_probes():
         _enqueue_once("reviewqueue.tasks.probe")
     if event_feed.any_event_to_number():
@@ -112,6 +115,8 @@ def enqueue_due_sweeps() -> None:
         _enqueue_once("reviewqueue.tasks.count_rollups")
 
 
+#: It calls the gateway, which enqueues tasks, so this module names it and does not import it.
+RULE_SWEEP = "reviewqueue.operations.rule_sweep.decide_by_standing_rules"
 #: One task per channel, so that a slow mail server does not delay chat messages.
 SENDING_TASKS = {"mail": "reviewqueue.tasks.send_mail", "chat": "reviewqueue.tasks.send_chat"}
 

@@ -4,6 +4,7 @@ a seed, and the report of its counts for the promises of reliability."""
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import ipaddress
 import itertools
@@ -40,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Use one seed (``figures.SEED``) for everything random; no test fails because its machine is slow."""
+    gc.disable()  # until ``pytest_collection_finish``: collecting tests makes no garbage to speak of
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(figures.SEED)
     health = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -62,6 +64,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         leave_out(config, items, sampling.selected_tests(items))
         if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":  # every worker leaves out the same
             sampling.report_left_out(before - len(items))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what was imported and collected, a million objects that stay, from every garbage collection."""
+    gc.freeze()
+    gc.enable()
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:

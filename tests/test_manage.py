@@ -107,7 +107,7 @@ def pins(lock: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "lock", ["bootstrap.lock", "requirements.lock", "requirements-test.lock", "requirements-adapters.lock"]
+    "lock", ["bootstrap.lock", *(f"requirements{kind}.lock" for kind in ("", "-test", "-adapters", "-release"))]
 )
 def test_a_lock_pins_by_hash_and_names_no_registry(lock: str):
     text = (ROOT / lock).read_text()
@@ -179,10 +179,10 @@ def by_hand(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-LOCKS = ("bootstrap.lock", "requirements.lock", "requirements-test.lock", "requirements-adapters.lock")
+LOCKS = ("bootstrap.lock", *(f"requirements{kind}.lock" for kind in ("", "-test", "-adapters", "-release")))
 
 
-@pytest.mark.parametrize("command", ["lock", "test"])
+@pytest.mark.parametrize("command", ["lock", "release", "test"])
 @pytest.mark.parametrize("asked", [["--help"], ["-h"], ["help"]])
 def test_help_of_a_command_that_django_does_not_know_is_printed_and_nothing_is_done(command: str, asked: list[str]):
     before = [(ROOT / lock).stat().st_mtime_ns for lock in LOCKS]

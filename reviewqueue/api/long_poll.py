@@ -2,7 +2,8 @@
 
 While a poll sleeps its connection is back in the pool, and its share of the threads is released, so that pages need not wait
 for it. At most `LONG_POLLS` wait in a process, three quarters of them for one agent; one more is answered at once with what
-there is, and with `Retry-After`. Without notifications (SQLite, a lost connection) each polls a few times a second.
+there is, and with `Retry-After`; so are all when the process is about to stop. Without notifications (SQLite, a lost
+connection) each polls a few times a second.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from django.db import connection
 from ledger.log_context import current
 from ledger.pause import pause
 from reviewqueue.api.pg_listener import Listener, listener_of_process
+from reviewqueue.serving.shutdown import is_stopping
 from reviewqueue.serving.thread_shares import give_back_while_waiting, has_share
 
 T = TypeVar("T")
@@ -31,6 +33,7 @@ SECONDS_BETWEEN_POLLS = 0.2
 #: Also with notifications: they are hints, and one query too many costs little.
 SECONDS_BETWEEN_POLLS_WITH_LISTENER = 1.0
 SECONDS_BETWEEN_KEY_CHECKS = 1.0
+RETRY_SOON = {"Retry-After": "1"}
 
 _waiting: Counter[int] = Counter()
 _lock = threading.Lock()
@@ -63,8 +66,9 @@ def poll_until(
     found = query()
     if seconds <= 0 or enough(found):
         return Polled(found=found, headers={})
-    if not _begin_waiting(agent_id, limit=settings.LONG_POLLS if has_share() else MAX_HOLDING_THREADS):
-        return Polled(found=found, headers={"Retry-After": "1"})
+    limit = settings.LONG_POLLS if has_share() else MAX_HOLDING_THREADS
+    if is_stopping() or not _begin_waiting(agent_id, limit=limit):
+        return Polled(found=found, headers=RETRY_SOON)
     give_back_while_waiting()
     try:
         checked_at = time.monotonic()
@@ -74,6 +78,8 @@ def poll_until(
             began = time.monotonic()
             _sleep(listener, agent_id, heard, left, alone=alone)
             current().waited += time.monotonic() - began
+            if is_stopping():
+                return Polled(found=query(), headers=RETRY_SOON)
             # Read before the query: a notification between the two ends the next sleep at once.
             heard = listener.count_of(agent_id) if listener else 0
             if time.monotonic() - checked_at >= SECONDS_BETWEEN_KEY_CHECKS:

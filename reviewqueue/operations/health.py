@@ -6,7 +6,6 @@ Both need no key, so they show fixed sentences and never an address or the text 
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import tempfile
 from datetime import datetime, timedelta
@@ -24,6 +23,7 @@ from django_q.models import OrmQ
 from ledger import clock
 from reviewqueue.models import Heartbeat
 from reviewqueue.operations.installation import PROGRAM
+from reviewqueue.serving.shutdown import is_stopping
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 MAX_HEARTBEAT_AGE = timedelta(seconds=60)
 
 MIN_FREE_BYTES = 64 * 1024**2
-#: The environment variable with the path of a file that exists while `web` is about to stop.
-SHUTDOWN_MARKER = "REVIEWQUEUE_SHUTDOWN_MARKER"
 
 _known_to_be_migrated = False
 
@@ -55,8 +53,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 def find_shutdown() -> dict[str, str]:
     """Return the fault of a process that will stop soon, so that no new requests are sent to it."""
-    marker = os.environ.get(SHUTDOWN_MARKER, "")
-    return {"shutdown": "This process is about to stop."} if marker and Path(marker).exists() else {}
+    return {"shutdown": "This process is about to stop."} if is_stopping() else {}
 
 
 def find_full_disk() -> dict[str, str]:

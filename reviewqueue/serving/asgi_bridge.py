@@ -38,6 +38,7 @@ from reviewqueue.serving.request_bodies import (
     TimedBody,
 )
 from reviewqueue.serving.request_ids import ENVIRON, HEADER, choose_request_id, using_id
+from reviewqueue.serving.shutdown import is_stopping
 from reviewqueue.serving.thread_shares import Holders, Share, ThreadShares, current_share
 
 log = logging.getLogger(__name__)
@@ -272,6 +273,9 @@ class BoundedApplication:
         named = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
         if not any(name.lower() == HEADER.lower() for name, _ in answer.headers):
             named.append((HEADER.encode(), environ[ENVIRON].encode()))
+        # The client's next request then opens a connection, to a process that stays.
+        if is_stopping() and (b"Connection", b"close") not in named:
+            named.append((b"Connection", b"close"))
         await send({"type": "http.response.start", "status": answer.status, "headers": named})
         if answer.stream is not None:
             await self._send_pieces(environ, answer.stream, send)

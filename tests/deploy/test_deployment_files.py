@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ import yaml
 from django.conf import settings
 from django.core.management import get_commands
 
-from tests import own_processes
+from tests.deploy.nginx import started_nginx
 from tests.running_server import RunningServer, running_server
 
 DEPLOY = settings.ROOT / "deploy"
@@ -111,45 +110,13 @@ def _dashboard() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def behind_nginx(tmp_path_factory: pytest.TempPathFactory, django_db_blocker) -> Iterator[tuple[RunningServer, str]]:
     """A running server, and its address behind nginx with the documented configuration, without TLS."""
-    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    if nginx is None:
-        pytest.skip("nginx is not installed")
     folder = tmp_path_factory.mktemp("nginx")
-    with django_db_blocker.unblock(), running_server(folder) as server:
-        port = own_processes.free_port()
-        site = _without_tls((DEPLOY / "nginx.conf").read_text(), port=port, upstream=urlsplit(server.base).netloc)
-        paths = "".join(
-            f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
-        log = f"access_log off; error_log {folder}/error.log;"
-        conf = folder / "nginx.conf"
-        user = "user root;" if os.getuid() == 0 else ""  # its workers write to this folder
-        conf.write_text(f"daemon off; {user}pid {folder}/pid; events {{}}\nhttp {{ {paths} {log}\n{site}\n}}\n")
-        process = subprocess.Popen([nginx, "-c", str(conf), "-e", str(folder / "error.log")])
-        try:
-            own_processes.eventually(lambda: _status(port, "/healthz") == 200, within=30, log=folder / "error.log")
-            yield server, f"127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(10)
-
-
-def _without_tls(site: str, *, port: int, upstream: str) -> str:
-    site = site[: site.rindex("server {")]
-    site = re.sub(r"listen 443 ssl;", f"listen 127.0.0.1:{port};", site)
-    site = re.sub(r"    (server_name|ssl_\w+) [^;]*;\n", "", site)
-    return site.replace("127.0.0.1:8000", upstream)
-
-
-def _status(port: int, path: str) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status
-    except OSError:
-        return 0
-    finally:
-        connection.close()
+    with (
+        django_db_blocker.unblock(),
+        running_server(folder) as server,
+        started_nginx(folder, [urlsplit(server.base).netloc]) as address,
+    ):
+        yield server, address
 
 
 def test_a_large_file_an_id_and_a_long_poll_pass_through_nginx(

@@ -12,6 +12,7 @@ from django.test import Client
 from ledger import clock
 from reviewqueue.models import Heartbeat
 from reviewqueue.operations import health
+from reviewqueue.serving.shutdown import SHUTDOWN_MARKER
 
 
 def a_heartbeat(ago: timedelta = timedelta(seconds=1), worker: str = "one:1") -> None:
@@ -90,7 +91,7 @@ def test_a_full_disk_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.django_db
 def test_a_process_that_is_about_to_stop_is_not_ready(client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     a_heartbeat()
-    monkeypatch.setenv(health.SHUTDOWN_MARKER, str(tmp_path / "stopping"))
+    monkeypatch.setenv(SHUTDOWN_MARKER, str(tmp_path / "stopping"))
     assert failing_checks(client) == []
     (tmp_path / "stopping").touch()
     assert failing_checks(client) == ["shutdown"]

@@ -16,18 +16,21 @@ from django.db import connection
 
 from tests import figures
 from tests.own_processes import environment_for, make_own_database, run_command
+from tests.upgrades import write_fixture
+from tests.upgrades.write_fixture import KEY
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(22)]
 
 HERE = Path(__file__).parent
-#: The key that signed the lease of a worker of the old release.
-KEY = "an-upgrade-keeps-what-waits-and-this-key-signed-it-2026"
 
 
-@pytest.fixture(params=["before_0023"])
+@pytest.fixture(params=sorted(dump.stem for dump in HERE.glob("*.sql")))
 def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """Load the dump into a database of the suite's kind."""
-    dump = (HERE / f"{request.param}.sql").read_text()
+    """Load the dump of each release into a database of the suite's kind."""
+    return environment_with((HERE / f"{request.param}.sql").read_text(), tmp_path)
+
+
+def environment_with(dump: str, tmp_path: Path) -> dict[str, str]:
     address = make_own_database(tmp_path)
     environment = environment_for(address, SECRET_KEY=KEY, DJANGO_SETTINGS_MODULE="reviewqueue.settings")
     if connection.vendor == "sqlite":
@@ -42,10 +45,10 @@ def load_into_postgresql(dump: str, address: str, environment: dict[str, str]) -
     """Migrate to the tables of that release, and insert its rows."""
     import psycopg
 
-    for app in ("ledger", "runs", "reviewqueue"):
-        run_command("migrate", app, "0001_tables", environment=environment)
     with closing(sqlite3.connect(":memory:")) as old, psycopg.connect(address) as new:
         old.executescript(dump)
+        for app in ("ledger", "runs", "reviewqueue"):
+            run_command("migrate", app, newest_migration(old, app), environment=environment)
         new.execute("SET session_replication_role = replica")  # rows are sorted by table, not by foreign keys
         tables = [table for (table,) in old.execute(TABLES).fetchall() if table not in LEFT_OUT]
         kinds = {table: kinds_of_columns(new, table) for table in tables}
@@ -53,6 +56,13 @@ def load_into_postgresql(dump: str, address: str, environment: dict[str, str]) -
         new.execute(f"TRUNCATE {', '.join(there)}")
         for table in there:
             copy_rows(old, new, table, kinds[table])
+
+
+def newest_migration(old: sqlite3.Connection, app: str) -> str:
+    """Return the newest migration of the dump. Those before 0.1.0 are one today, `0001_tables`."""
+    known = {path.stem for path in (settings.ROOT / app / "migrations").glob("0*.py")}
+    applied = {name for (name,) in old.execute("SELECT name FROM django_migrations WHERE app = ?", [app])}
+    return max(applied & known, default="0001_tables")
 
 
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
@@ -81,6 +91,18 @@ def copy_rows(old: sqlite3.Connection, new: Any, table: str, kinds: dict[str, st
         new.execute(insert, [text_of(value, kinds[name]) for name, value in zip(names, row, strict=True)])
     if "id" in names:
         new.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM \"{table}\"")  # noqa: S608
+
+
+@pytest.mark.long
+def test_the_fixture_of_this_version_is_written_and_upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REVIEWQUEUE_ENVIRONMENT", "own")
+    monkeypatch.setenv("PYTHONPATH", str(settings.ROOT))
+    write_fixture.main(tmp_path / "written.sql")
+    folder = tmp_path / "loaded"
+    folder.mkdir()
+    test_what_waited_before_an_upgrade_is_decided_after_it_and_goes_on(
+        environment_with((tmp_path / "written.sql").read_text(), folder)
+    )
 
 
 def test_what_waited_before_an_upgrade_is_decided_after_it_and_goes_on(environment: dict[str, str]):

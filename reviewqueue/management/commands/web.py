@@ -1,10 +1,16 @@
-"""`manage.py web`: serve pages and API with granian until stopped."""
+"""`manage.py web`: serve pages and API with granian until stopped.
+
+After SIGTERM, in this order: for `SHUTDOWN_DELAY` seconds `/readyz` is not ready, long polls end, and every response closes
+its connection; new connections are ignored, so that a proxy sends nothing more; granian closes its sockets, finishes the
+requests under way, and exits.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import json
+import multiprocessing
+import os
 import resource
 import subprocess
 import sys
@@ -15,17 +21,21 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
-from granian.cli import entrypoint
+from granian.constants import HTTPModes, Interfaces, Loops, TaskImpl
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.server import Server
 
+from ledger.pause import pause
 from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.operations import processes, rollback_detection
 from reviewqueue.operations.file_permissions import restrict_old_files
-from reviewqueue.operations.health import SHUTDOWN_MARKER
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.serving import http_metrics
+from reviewqueue.serving.shutdown import IGNORE_NEW_CONNECTIONS, SECONDS_FOR_OPENING_CONNECTIONS, SHUTDOWN_MARKER
 
 BACKLOG = 1024
-WORKERS_GRACE = 10  # seconds for requests under way
+WORKERS_GRACE = 20  # seconds for requests under way
 GRACE = WORKERS_GRACE + 5
 #: Connections that a process accepts at once, idle and slow ones included; more wait in the backlog.
 MAX_CONNECTIONS = 4096
@@ -47,21 +57,11 @@ class Command(BaseCommand):
         self.stdout.write(f"Serving {settings.BASE_URL} (listening on {settings.HOST}:{settings.PORT})")
         self.stdout.flush()
         _allow_many_connections()
-        arguments = [
-            *("--interface", "asgi", "--no-ws", "--http", "1"),
-            *("--loop", "asyncio", "--task-impl", "asyncio"),  # time limits need tasks that can be cancelled
-            *("--host", settings.HOST, "--port", str(settings.PORT)),
-            *("--workers", str(settings.WEB_PROCESSES), "--backpressure", str(MAX_CONNECTIONS)),
-            *("--http1-header-read-timeout", str(1000 * settings.REQUEST_HEADER_SECONDS)),
-            # Restart processes that die; kill those that do not stop, with their long polls.
-            *("--respawn-failed-workers", "--workers-kill-timeout", str(WORKERS_GRACE), "--backlog", str(BACKLOG)),
-            *("--log-level", "error", "reviewqueue.asgi:application"),
-        ]
         processes.become("web", pool_size=settings.WEB_THREADS)
         for name in ("reviewqueue.wsgi", "reviewqueue.urls"):  # before the fork, so that the processes share them
             importlib.import_module(name)
         http_metrics.counters()
-        sys.exit(_serve_until_stopped(arguments))
+        sys.exit(_serve_until_stopped())
 
     def _refuse_rolled_back_database(self) -> None:
         """Serve no runs of the past. `/readyz` reports a database that is down or has no tables."""
@@ -73,7 +73,7 @@ class Command(BaseCommand):
             raise CommandError(f"web did not start. {rollback.message}")
 
 
-def _serve_until_stopped(arguments: list[str]) -> int:
+def _serve_until_stopped() -> int:
     """Run granian. After SIGTERM `/readyz` is not ready for `SHUTDOWN_DELAY` seconds; then granian stops.
 
     Returns its exit status; 0 after a stop.
@@ -81,10 +81,7 @@ def _serve_until_stopped(arguments: list[str]) -> int:
     stop_asked = processes.StopAsked()
     with tempfile.TemporaryDirectory(prefix="reviewqueue-web-") as folder:
         marker = Path(folder) / "stopping"
-        log_config = Path(folder) / "log.json"
-        log_config.write_text(json.dumps(_LOG_CONFIG))
-        options = ["--log-config", str(log_config), *arguments]
-        server = processes.fork(lambda: _run_granian(options), title="rq-granian", **{SHUTDOWN_MARKER: str(marker)})
+        server = processes.fork(_run_granian, title="rq-granian", **{SHUTDOWN_MARKER: str(marker)})
         while server.poll() is None and not stop_asked.wait(0.5):
             pass
         if server.poll() is None:
@@ -94,10 +91,37 @@ def _serve_until_stopped(arguments: list[str]) -> int:
         return 0 if processes.stop(server, grace=GRACE) and stop_asked else server.returncode or 1
 
 
-def _run_granian(arguments: list[str]) -> None:
-    """Run granian's command line in this process. Its workers are forked, and share the imported application."""
-    sys.argv = ["granian", *arguments]
-    entrypoint()
+class _Granian(Server):
+    """granian's main process. Its workers are forked, share the imported application, and listen on a socket each."""
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        if settings.SHUTDOWN_DELAY:  # else no proxy waits for it
+            for pid in filter(None, (worker.pid for worker in multiprocessing.active_children())):
+                os.kill(pid, IGNORE_NEW_CONNECTIONS)
+            pause(SECONDS_FOR_OPENING_CONNECTIONS)
+        super().shutdown(exit_code)
+
+
+def _run_granian() -> None:
+    _Granian(
+        "reviewqueue.asgi:application",
+        address=settings.HOST,
+        port=settings.PORT,
+        interface=Interfaces.ASGI,
+        workers=settings.WEB_PROCESSES,
+        loop=Loops.asyncio,
+        task_impl=TaskImpl.asyncio,  # time limits need tasks that can be cancelled
+        http=HTTPModes.http1,
+        websockets=False,
+        backlog=BACKLOG,
+        backpressure=MAX_CONNECTIONS,
+        http1_settings=HTTP1Settings(header_read_timeout=1000 * settings.REQUEST_HEADER_SECONDS),
+        log_level=LogLevels.error,
+        log_dictconfig=_LOG_CONFIG,
+        # Restart processes that die; kill those that do not stop.
+        respawn_failed_workers=True,
+        workers_kill_timeout=WORKERS_GRACE,
+    ).serve()
 
 
 def _allow_many_connections() -> None:

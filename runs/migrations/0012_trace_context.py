@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0010_attachments"),
+        ("runs", "0011_standing_rules"),
     ]
 
     operations = [
