@@ -36,6 +36,7 @@ def test_a_restarted_node_behind_nginx_fails_no_request(tmp_path: Path):
 
 
 @pytest.mark.long
+@pytest.mark.proves(1)
 def test_a_rolling_restart_with_the_documented_times_fails_no_request(tmp_path: Path):
     load = restart_under_load(tmp_path, restarts=8, idle="", delay=10)
     figures.count("requests during restarts of one of two web nodes behind nginx", "0 failed", n=load.sent)

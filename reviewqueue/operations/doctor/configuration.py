@@ -14,6 +14,7 @@ from django.db import connection
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.models import ChatChannel
+from reviewqueue.operations.database_roles import excessive_powers
 from reviewqueue.operations.doctor.findings import Finding
 from reviewqueue.operations.environment import IDLE_IN_TRANSACTION_SECONDS, IDLE_TIMEOUT
 from reviewqueue.operations.installation import PROGRAM
@@ -67,6 +68,16 @@ def _pooled_connection() -> Iterator[Finding]:
                 f"SET {IDLE_TIMEOUT} = '{IDLE_IN_TRANSACTION_SECONDS}s'"
             )
             yield Finding(check="settings", message=message)
+
+
+def database_role() -> Iterator[Finding]:
+    """Find powers of the database role that the application does not need."""
+    for power in excessive_powers():
+        message = (
+            f"The database role of the application {power}. Use another one for web and worker: docs/operations.md, "
+            "Database roles."
+        )
+        yield Finding(check="settings", message=message, is_wrong=False)
 
 
 def policies() -> Iterator[Finding]:
