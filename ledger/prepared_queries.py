@@ -47,6 +47,10 @@ class StalePreparedStatement(OperationalError):
     """A table has changed under a prepared statement. The rollback discards what the connection prepared."""
 
 
+class RowExists(OperationalError):
+    """A concurrent transaction has committed the row that this one inserts. The use case tries again, and reads it."""
+
+
 class Parameter(Expression):
     """A query parameter: each use of the query supplies its value, which ``field`` converts for the database."""
 

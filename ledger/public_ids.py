@@ -10,11 +10,13 @@ import secrets
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 26
+#: The character of each byte, by its lowest five bits.
+_CHARACTERS = bytes(ord(ALPHABET[byte & 31]) for byte in range(256))
 
 
 def new_id(kind: str) -> str:
     """Return a new id: ``kind`` (such as ``run``), an underscore and 26 characters."""
-    return _encode(kind, secrets.randbits(5 * LENGTH))
+    return f"{kind}_{secrets.token_bytes(LENGTH).translate(_CHARACTERS).decode()}"
 
 
 def derive_id(kind: str, *of: str) -> str:

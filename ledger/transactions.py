@@ -1,8 +1,8 @@
 """Transactions: a use case opens one, and the functions it calls assert that one is open.
 
 ``use_case`` wraps each public use case in a durable transaction. It is tried three times if the database asks for it
-(serialization failure, deadlock, SQLite busy, a changed table) and is then refused as ``busy``. Outbound calls assert
-that no transaction is open.
+(serialization failure, deadlock, SQLite busy, a changed table, a row that a concurrent transaction inserted) and is
+then refused as ``busy``. Outbound calls assert that no transaction is open.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.db import OperationalError, connection, transaction
 from ledger import row_digests, write_batch
 from ledger.errors import Busy, Refusal
 from ledger.pause import pause
-from ledger.prepared_queries import StalePreparedStatement
+from ledger.prepared_queries import RowExists, StalePreparedStatement
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,7 +103,7 @@ def assert_no_transaction() -> None:
 
 
 def _is_retryable(error: OperationalError) -> bool:
-    if isinstance(error, StalePreparedStatement):
+    if isinstance(error, StalePreparedStatement | RowExists):
         return True
     state = getattr(error.__cause__, "sqlstate", None)
     return state in RETRYABLE_SQLSTATES or "database is locked" in str(error)

@@ -17,20 +17,24 @@ from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Model
+from django.db.models.constants import OnConflict
 
 from ledger import prepared_queries
-from ledger.prepared_queries import PreparedUpdate
+from ledger.prepared_queries import PreparedUpdate, RowExists
 
 M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Write:
-    """A collected write. ``inserts`` is the new row, which gets its primary key; ``changed`` fails an update of no row."""
+    """A collected write. ``inserts`` is the new row, which gets its primary key; ``changed`` fails an update of no row.
+
+    ``values`` is ``None`` for a row that is inserted with the columns that it has when the statement is executed.
+    """
 
     table: str
     text: str
-    values: list[Any]
+    values: list[Any] | None
     inserts: Model | None = None
     changed: str = ""
 
@@ -48,6 +52,29 @@ def insert_later(row: M) -> M:
     row._state.adding, row._state.db = False, here.alias
     batch.add(_Write(table=row._meta.db_table, text=text, values=values, inserts=row))
     return row
+
+
+def insert_if_new_later(row: Model) -> None:
+    """Insert a numbered row, in one statement with the other writes, and with the columns that it has at that time.
+
+    While it ``is_collected``, it needs no update. If a unique constraint prevents the insert, ``RowExists`` is raised,
+    and the use case tries again: the rows of the statement that name this one are rolled back.
+    """
+    batch = _batch()
+    if batch is None or row.pk is None:
+        if not prepared_queries.insert_row_if_new(row):
+            raise RowExists(f"{type(row).__name__}: the row exists")
+        return
+    here = connections[DEFAULT_DB_ALIAS]
+    text, _ = prepared_queries.insert_statement(row, here, OnConflict.IGNORE)
+    row._state.adding, row._state.db = False, here.alias
+    batch.add(_Write(table=row._meta.db_table, text=text, values=None, inserts=row))
+
+
+def is_collected(row: Model) -> bool:
+    """Tell whether ``insert_if_new_later`` still has the row, so that the insert writes its present columns."""
+    batch = _batch()
+    return batch is not None and batch.has(row)
 
 
 def update_later(update: PreparedUpdate, *, changed: str = "", **values: Any) -> None:
@@ -118,6 +145,9 @@ class _Batch:
         if write.inserts is None:
             self._updated.add(write.table)
 
+    def has(self, row: Model) -> bool:
+        return any(write.inserts is row and write.values is None for write in self._writes)
+
     def execute_before(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Execute the collected writes before another statement."""
         if self._writes:
@@ -131,15 +161,24 @@ class _Batch:
             return
         inserts = tuple(write.inserts is not None for write in writes)
         text = _combined(tuple(write.text for write in writes), inserts, len(notifications))
-        values = [value for write in writes for value in write.values]
+        here = connections[DEFAULT_DB_ALIAS]
+        values = [value for write in writes for value in _values_of(write, here)]
         values += [value for notification in notifications for value in notification]
-        with prepared_queries.executed(text, values, connections[DEFAULT_DB_ALIAS]) as cursor:
+        with prepared_queries.executed(text, values, here) as cursor:
             found = cursor.fetchone()
         for write, number in zip(writes, found, strict=False):  # the results of the notifications follow
             if write.inserts is not None:
+                if number is None:
+                    raise RowExists(f"{type(write.inserts).__name__}: the row exists")
                 write.inserts.pk = number
             elif write.changed and number != 1:
                 raise RuntimeError(write.changed)
+
+
+def _values_of(write: _Write, here: Any) -> list[Any]:
+    if write.values is not None or write.inserts is None:
+        return write.values or []
+    return prepared_queries.insert_statement(write.inserts, here, OnConflict.IGNORE)[1]
 
 
 @functools.lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
@@ -24,16 +25,20 @@ from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import redirect, render, resolve_url
 from django.template.response import SimpleTemplateResponse
 from django.urls import get_resolver, reverse
+from django.urls.resolvers import ResolverMatch
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django_htmx.http import HttpResponseClientRedirect
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from ledger.log_context import note_ids, note_run
+from ledger.trace_context import Tracer, current_tracer
 from reviewqueue import drafts
 from reviewqueue.accounts import second_factors, sessions
 from reviewqueue.serving import rate_limits
 from reviewqueue.serving.client_address import client_network
-from reviewqueue.serving.request_ids import ENVIRON, HEADER, choose_request_id, using_id
+from reviewqueue.serving.http_metrics import ROUTE
+from reviewqueue.serving.request_ids import CONTEXT, ENVIRON, HEADER, choose_request_id, using_id
 from reviewqueue.text.times import find_time_zone
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -45,6 +50,7 @@ _ACCOUNT = "/account/"
 _SESSION_ENDED = "Your session has expired, so no draft is saved. Submit your input to sign in and keep it."
 _KEEPS_DRAFT = "keeps_draft_at_sign_in"
 _POLLED = "polled_by_script"
+_PUBLIC_ID = re.compile(r"[a-z]{3}_[0-9a-z]{1,36}")
 
 
 def assign_request_id(get_response: GetResponse) -> GetResponse:
@@ -53,12 +59,37 @@ def assign_request_id(get_response: GetResponse) -> GetResponse:
     def middleware(request: HttpRequest) -> HttpResponse:
         request_id = request.META.get(ENVIRON) or choose_request_id(request.headers.get(HEADER, ""))
         request.META[ENVIRON] = request_id
-        with using_id(request_id):
-            response = get_response(request)
+        with using_id(request_id) as context:
+            request.META[CONTEXT] = context
+            tracer = current_tracer()
+            response = get_response(request) if tracer is None else _traced(tracer, get_response, request)
         response[HEADER] = request_id
         return response
 
+    middleware.process_view = _note_route_of_page  # type: ignore[attr-defined]
     return middleware
+
+
+def _traced(tracer: Tracer, get_response: GetResponse, request: HttpRequest) -> HttpResponse:
+    with tracer.request(request.META) as end:
+        response = get_response(request)
+        response["traceparent"] = end(response.status_code)
+    return response
+
+
+def _note_route_of_page(request: HttpRequest, *_: object) -> None:
+    if request.resolver_match is not None:
+        _note_route(request, request.resolver_match)
+
+
+def _note_route(request: HttpRequest, match: ResolverMatch) -> None:
+    """Note the pattern of the path, and the public ids in it: a page also accepts other texts as an id."""
+    request.META[ROUTE] = match.route
+    ids = {name: text for name, text in match.kwargs.items() if _PUBLIC_ID.fullmatch(str(text))}
+    if "run_id" in ids:
+        note_run(ids["run_id"])
+    if "interrupt_id" in ids:
+        note_ids(interrupt=ids["interrupt_id"])
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):
@@ -142,6 +173,7 @@ def answer_api_calls(get_response: GetResponse) -> GetResponse:
         if not request.path_info.startswith(_API):
             return get_response(request)
         request.resolver_match = match = get_resolver().resolve(request.path_info)
+        _note_route(request, match)
         response: SimpleTemplateResponse = match.func(request, *match.args, **match.kwargs)
         return response.render() if hasattr(response, "render") else response
 
@@ -155,6 +187,7 @@ def limit_page_rate(get_response: GetResponse) -> GetResponse:
         if request.path.startswith(_NOT_PAGES):
             return get_response(request)
         if request.user.is_authenticated:
+            note_ids(person=str(request.user.pk))
             seconds = rate_limits.pages_of_person.take(str(request.user.pk))
         else:
             seconds = rate_limits.pages_of_address.take(client_network(request.META))

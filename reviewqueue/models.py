@@ -9,13 +9,14 @@ from django.db import models
 
 from ledger.models import Effect
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
-from runs.models import Agent, Interrupt, Queue, Run, Signal
+from runs.models import Agent, Interrupt, Queue, Run, Signal, StandingRule
 
 __all__ = [
     "ApiKey",
     "ChatChannel",
     "Delivery",
     "DeliveryAttempt",
+    "ExaminedRequest",
     "Heartbeat",
     "Notification",
     "NotificationAttempt",
@@ -24,7 +25,6 @@ __all__ = [
     "NotificationPreferences",
     "NotificationService",
     "PersonActivity",
-    "PersonChange",
     "QueueNotificationPreference",
     "RollupCell",
     "RollupCursor",
@@ -154,6 +154,24 @@ class SavedFilter(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ExaminedRequest(models.Model):
+    """A standing rule was compared with this version of an open request and did not decide it, so it is not compared
+    again. Rows of rules that ended are deleted.
+    """
+
+    rule = models.ForeignKey(StandingRule, on_delete=models.CASCADE, related_name="+", db_index=False)
+    interrupt = models.ForeignKey(Interrupt, on_delete=models.CASCADE, related_name="+")
+    state_version = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["rule", "interrupt"], name="one_examination_per_rule_and_request")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.interrupt_id} by {self.rule_id}"
 
 
 class SignalAct(models.Model):
@@ -421,23 +439,6 @@ class PersonActivity(models.Model):
 
     def __str__(self) -> str:
         return f"{self.person_id} at {self.seen_at:%Y-%m-%d %H:%M} UTC"
-
-
-class PersonChange(models.Model):
-    """A change of a person's account or roles, with the state before and after; append-only."""
-
-    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    actor = models.CharField(max_length=300)
-    action = models.CharField(max_length=20)
-    before = models.JSONField(default=dict)
-    after = models.JSONField(default=dict)
-    at = models.DateTimeField()
-
-    class Meta:
-        indexes = [models.Index(fields=["person", "id"], name="changes_of_a_person")]
-
-    def __str__(self) -> str:
-        return f"{self.action} {self.person_id}"
 
 
 class RollupGroup(models.Model):

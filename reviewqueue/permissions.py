@@ -23,7 +23,9 @@ from ledger.prepared_queries import prepared
 from runs.child_runs import find_applying_policies, is_queue_allowed
 from runs.errors import NoDecider, NotPermitted, SelfReview
 from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
+from runs.policies import allows_standing_rules
 from runs.reviewer_claims import is_claimed_by_other
+from runs.standing_rules import BY_RULE, find_verified_rule
 from runs.states import APPROVING, Cause, DecisionStatus
 from runs.use_cases.reconcile_outcomes import OPERATORS, may_resolve
 
@@ -286,9 +288,31 @@ def still_may_decide(decision: Decision) -> bool:
     if decision.by is None:
         approved_by_default = decision.cause == Cause.EXPIRY and decision.verdict in APPROVING
         return not approved_by_default or _default_may_approve(interrupt)
+    if decision.door == BY_RULE and not _rule_still_allows(decision):
+        return False
     if interrupt.quorum > 1:
         return vote_still_counts(decision)
     return _why_not(decision.by, interrupt, has_decided=True) is None
+
+
+def may_have_rules(person: AbstractUser, queue: Queue | None, agent: Agent) -> bool:
+    """Tell whether the person may decide requests of the agent in this queue by a standing rule: a lead of the queue
+    who does not own the agent.
+    """
+    return is_lead_of(person, queue) and not person.groups.filter(pk=agent.owner_id).exists()
+
+
+def allows_rules(interrupt: Interrupt) -> bool:
+    """Tell whether the interrupt's own policy and the current ones let a standing rule decide a request of its risk."""
+    return all(allows_standing_rules(it, interrupt.risk) for it in [interrupt.policy, *_policies_now(interrupt)])
+
+
+def _rule_still_allows(decision: Decision) -> bool:
+    """Tell whether the standing rule behind a decision was not revoked, and its lead may still have it."""
+    rule = find_verified_rule(decision)
+    if rule is None or not may_have_rules(rule.made_by, rule.queue, rule.agent):
+        return False
+    return allows_rules(decision.interrupt)
 
 
 def vote_still_counts(vote: Decision) -> bool:

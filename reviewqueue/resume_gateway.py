@@ -23,6 +23,7 @@ from ledger.errors import KeyReused, NotFound, Refusal
 from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared
 from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
+from reviewqueue.standing_rules.eligibility import RuleUse, prepare_use
 from runs import reviewer_claims
 from runs.attachments import check_attachments, keep_attachments
 from runs.configuration_history import is_as_recorded
@@ -55,9 +56,10 @@ from runs.errors import (
 from runs.facts import delays_continuation
 from runs.interrupts import answer_interrupt, is_past_deadline, replace_call
 from runs.locks import lock_run_and_interrupt
-from runs.models import Continuation, Decision, Event, Fact, Interrupt, Permit, Run
+from runs.models import Continuation, Decision, Event, Fact, Interrupt, Permit, Run, StandingRule
 from runs.policies import needs_second_factor
 from runs.run_status import save_status
+from runs.standing_rules import BY_RULE, record_use
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.timeline import record_event
 from runs.use_cases.end_run import end_if_rejected
@@ -98,6 +100,7 @@ class _Submission:
     request_key: str
     second_factor: SecondFactorProof | None = None
     attachments: tuple[str, ...] = ()
+    rule: StandingRule | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +163,19 @@ def submit_decision(
         raise
 
 
+def submit_rule_decision(rule: StandingRule, interrupt: Interrupt) -> Receipt:
+    """Approve the request by a standing rule, in the name of the lead who made it.
+
+    All checks of a decision of that lead apply, and those of the rule, under the same locks. A refused attempt leaves
+    no record. Raises ``RuleDoesNotApply`` and every refusal of a decision.
+    """
+    answer = Answer(verdict=Verdict.APPROVE)
+    validate_answer(interrupt, answer)
+    seen = ShownVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
+    submission = _Submission(responder=rule.made_by, answer=answer, seen=seen, door=BY_RULE, request_key="", rule=rule)
+    return _decide(interrupt.pk, submission)
+
+
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
     """Return the interrupt if the person may see it. Otherwise it is not found."""
     related = ("queue", "policy", "schema", "run", "agent")
@@ -201,11 +217,17 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         or _find_missing_factor(interrupt, submission, now=now)
     )
     factor = {} if second_factor is None else {"second_factor": second_factor.kind}
+    if refusal is not None and submission.rule is not None:
+        raise refusal
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
         return _record_refused(run, interrupt, submission, status, refusal, now=now)
     if not keep_attachments(interrupt, responder, submission.attachments):
         raise InputInvalid("A file of the answer was erased meanwhile. Attach it again.")
+    use: RuleUse | None = None
+    if submission.rule is not None:
+        use = prepare_use(submission.rule, run, interrupt, is_assigned=found.rights.is_assigned, now=now)
+        factor |= {"standing_rule": use.rule.public_id}
     count = _count_answer(interrupt, submission.answer)
     decision = record_decision(
         interrupt,
@@ -218,6 +240,8 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         state_version=seen.state_version,
         pk=found.decision_pk,
     )
+    if use is not None:
+        record_use(use.rule, decision, number=use.number)
     if count.status == DecisionStatus.COUNTED:
         _record_vote(run, interrupt, decision, count.overtaken, by=responder, now=now, factor=factor)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)

@@ -6,6 +6,7 @@ creates a key and a database in `var/`; `test` is for the test suite. There is n
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -266,10 +267,7 @@ REST_FRAMEWORK: dict[str, Any] = {
         "reviewqueue.api.authentication.BearerKey"
     ],  # no sessions: the API needs no CSRF token
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_THROTTLE_CLASSES": ["reviewqueue.api.throttling.CallsPerMinute"],
-    "DEFAULT_PARSER_CLASSES": ["reviewqueue.api.parsers.ExactParser"],
-    "DEFAULT_RENDERER_CLASSES": ["reviewqueue.api.parsers.ExactRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "reviewqueue.api.parsers.JsonAlways",
+    "DEFAULT_THROTTLE_CLASSES": ["reviewqueue.api.authentication.CallsPerMinute"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "reviewqueue.api.openapi.document.OperationSchema",
     "EXCEPTION_HANDLER": "reviewqueue.api.problems.answer_refusal",
@@ -325,9 +323,11 @@ Q_CLUSTER = {
 HIGH_WATER_FILE = "" if MODE == "demo" else environment.text("HIGH_WATER_FILE", str(VAR / "high-water.json"))
 SNAPSHOT_DAYS = environment.number("SNAPSHOT_DAYS", 90)
 
-# --- metrics ----------------------------------------------------------------------------------------------------------
+# --- metrics and traces -----------------------------------------------------------------------------------------------
 
 METRICS_TOKEN = environment.text("METRICS_TOKEN")
+
+TRACING = environment.boolean("TRACING")
 
 # --- mail, time, log --------------------------------------------------------------------------------------------------
 
@@ -350,16 +350,28 @@ FORMAT_MODULE_PATH = "reviewqueue.formats"  # every time that Django formats has
 
 DEFAULT_EXCEPTION_REPORTER = "reviewqueue.operations.error_reports.ErrorReporter"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "reviewqueue.operations.error_reports.ErrorReportFilter"
+LOG_FORMAT = environment.choice("LOG_FORMAT", ("text", "json"), "text")
+ACCESS_LOG = environment.boolean("ACCESS_LOG", default=LOG_FORMAT == "json")
+logging.captureWarnings(LOG_FORMAT == "json")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name} [{request_id}]: {message}", "style": "{"}},
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {name} [{request_id}]: {message}", "style": "{"},
+        "json": {"()": "reviewqueue.serving.json_log.JsonFormatter"},
+    },
     "filters": {
         "request_id": {"()": "reviewqueue.serving.request_ids.AddRequestId"},
         "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_filters.drop_refusal_traceback},
         "paths": {"()": "django.utils.log.CallbackFilter", "callback": log_filters.shorten_path},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "json" if LOG_FORMAT == "json" else "line",
+            "filters": ["request_id"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
     "loggers": {
         # Not below INFO: at DEBUG a template logs its whole context, with unsent input.
@@ -369,5 +381,6 @@ LOGGING = {
         "httpcore": {"level": "WARNING"},  # at DEBUG it logs every header of a response
         "apprise": {"level": "CRITICAL"},  # its warnings quote addresses, which contain secrets
         "django-q": {"level": "WARNING"},  # at INFO it logs every task twice
+        "reviewqueue.access": {"level": "INFO" if ACCESS_LOG else "WARNING"},
     },
 }

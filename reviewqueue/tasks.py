@@ -18,6 +18,7 @@ from django_q.models import OrmQ, Schedule
 from django_q.tasks import async_task
 
 from ledger import clock
+from ledger.trace_context import traced_task
 from reviewqueue import drafts, permission_sweep
 from reviewqueue.accounts import sessions
 from reviewqueue.models import Heartbeat
@@ -25,6 +26,7 @@ from reviewqueue.notifications import derivation, messages, senders
 from reviewqueue.outbound import http_client
 from reviewqueue.rollups import counting
 from reviewqueue.serving.request_ids import new_id, using_id
+from reviewqueue.standing_rules import unexamined
 from reviewqueue.webhooks import deliveries, outbox, sender
 from runs import attachments, checkpoint_files, event_feed, external_signals
 from runs.use_cases import control_child_runs, erase_snapshots, expire, reconcile_facts, reconcile_probes
@@ -64,7 +66,7 @@ def entry_point(task: Callable[P, T]) -> Callable[P, T]:
         if time.monotonic() - _last_heartbeat > SECONDS_BETWEEN_HEARTBEATS:
             _record_heartbeat()
             _last_heartbeat = time.monotonic()
-        with using_id(new_id("task")):
+        with using_id(new_id("task")), traced_task(task):
             return task(*args, **kwargs)
 
     return execute
@@ -96,6 +98,8 @@ def enqueue_due_sweeps() -> None:
         _enqueue_once("reviewqueue.tasks.sweep")
     if _is_permission_sweep_due() and permission_sweep.has_lost_permissions():
         _enqueue_once("reviewqueue.tasks.release_lost_permissions")
+    if unexamined.has_requests_to_examine():
+        _enqueue_once(RULE_SWEEP)
     if reconcile_probes.has_due_probes():
         _enqueue_once("reviewqueue.tasks.probe")
     if event_feed.any_event_to_number():
@@ -111,6 +115,8 @@ def enqueue_due_sweeps() -> None:
         _enqueue_once("reviewqueue.tasks.count_rollups")
 
 
+#: It calls the gateway, which enqueues tasks, so this module names it and does not import it.
+RULE_SWEEP = "reviewqueue.operations.rule_sweep.decide_by_standing_rules"
 #: One task per channel, so that a slow mail server does not delay chat messages.
 SENDING_TASKS = {"mail": "reviewqueue.tasks.send_mail", "chat": "reviewqueue.tasks.send_chat"}
 

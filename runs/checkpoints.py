@@ -13,6 +13,7 @@ from typing import Any
 from ledger import prepared_queries, row_digests
 from ledger.digests import digest
 from ledger.transactions import assert_in_transaction
+from ledger.write_batch import insert_later
 from runs.checkpoint_files import keep_uploaded_file
 from runs.continuations import end_hand_backs
 from runs.errors import StaleVersion
@@ -31,17 +32,21 @@ class Snapshot:
     request_digest: str = ""
 
 
-def write_checkpoint(run: Run, snapshot: Snapshot, *, number: int, now: datetime, resume_when: str = "") -> Checkpoint:
+def write_checkpoint(
+    run: Run, snapshot: Snapshot, *, number: int, now: datetime, resume_when: str = "", pk: int | None = None
+) -> Checkpoint:
     """Write the next checkpoint of the locked run, with the file that its lease uploaded. The caller has checked lease
-    and number.
+    and number. ``pk``: the primary key that was reserved for it.
     """
     assert_in_transaction()
     end_hand_backs(run, now=now)
     run.checkpoint_number = number
     if snapshot.code_version:
         run.code_version = snapshot.code_version
-    checkpoint = prepared_queries.insert_row(
+    insert = prepared_queries.insert_row if pk is None else insert_later
+    checkpoint = insert(
         Checkpoint(
+            pk=pk,
             run=run,
             number=number,
             epoch=run.epoch,

@@ -17,7 +17,7 @@ from ledger.prepared_queries import prepared
 from runs.errors import PolicyRefuses, RunCancelled, RunFinished, TooDeep
 from runs.external_signals import CHILD_END_ID_PREFIX, CHILD_END_PREFIX, SignalRequest, store_signal
 from runs.models import Agent, Interrupt, Policy, Queue, Run
-from runs.policies import allows_queue, current_policy, find_own_policy, is_as_strict
+from runs.policies import ReadPolicies, allows_queue, current_policy, find_own_policy, is_as_strict
 from runs.states import FINAL, InterruptStatus
 
 MAX_DEPTH_OF_RUNS = 8
@@ -74,14 +74,14 @@ def interrupts_with_same_call(interrupt: Interrupt) -> QuerySet[Interrupt]:
     return same.filter(run__in=run_tree(interrupt.run)).exclude(pk=interrupt.pk).order_by("id")
 
 
-def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
+def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "", read: ReadPolicies | None = None) -> Policy:
     """Return the policy of ``reason`` for an interrupt of this run.
 
     It is the agent's own, else the one of the nearest ancestor's agent, else the general one. The agent chooses its
     parent, so an inherited policy never loosens who approves: the stricter of the inherited and the general policy
     applies. If neither is stricter, the request is refused.
     """
-    inherited, general = find_applying_policies(run, agent, reason, at=at)
+    inherited, general = find_applying_policies(run, agent, reason, at=at, read=read)
     if inherited is None or inherited.pk == general.pk or is_as_strict(general, inherited):
         return general
     if is_as_strict(inherited, general):
@@ -93,7 +93,9 @@ def policy_for(run: Run, agent: Agent, reason: str, *, at: str = "") -> Policy:
     )
 
 
-def find_applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "") -> tuple[Policy | None, Policy]:
+def find_applying_policies(
+    run: Run, agent: Agent, reason: str, *, at: str = "", read: ReadPolicies | None = None
+) -> tuple[Policy | None, Policy]:
     """Return the newest policies: the one that a child run inherits, if any, and its agent's own or the general one."""
     inherited = None
     if run.parent_id is not None and find_own_policy(agent.pk, reason) is None:
@@ -101,7 +103,7 @@ def find_applying_policies(run: Run, agent: Agent, reason: str, *, at: str = "")
         inherited = next((policy for policy in own if policy is not None), None)
     if inherited is not None and not Policy.objects.filter(reason=reason, agent=None).exists():
         return inherited, inherited
-    return inherited, current_policy(agent, reason, at=at)
+    return inherited, current_policy(agent, reason, at=at, read=read)
 
 
 def is_queue_allowed(interrupt: Interrupt, queue: Queue | None) -> bool:

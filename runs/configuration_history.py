@@ -8,6 +8,8 @@ agent can begin. ``record_administration`` records every other change, with a st
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,18 +21,24 @@ from ledger import clock
 from ledger.digests import canonical, digest
 from ledger.row_digests import column_as_json
 from ledger.transactions import assert_in_transaction
-from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy, Queue
+from runs.models import Agent, ConfigurationHead, ConfigurationRecord, EffectRule, Policy, Queue, StandingRule
 
 CREATED, CHANGED, REMOVED = "created", "changed", "removed"
-Configured = Policy | EffectRule | Agent
-KINDS: dict[type[Configured], str] = {Policy: "policy", EffectRule: "effect_rule", Agent: "agent"}
+Configured = Policy | EffectRule | Agent | StandingRule
+KINDS: dict[type[Configured], str] = {
+    Policy: "policy",
+    EffectRule: "effect_rule",
+    Agent: "agent",
+    StandingRule: "standing_rule",
+}
 HEAD = 1
 
-#: Kinds of subjects in the audit log, with their labels. Rows of the first three are compared with their records.
+#: Kinds of subjects in the audit log, with their labels. Rows of `KINDS` are compared with their records.
 KIND_LABELS = {
     "policy": "Policy",
     "effect_rule": "Effect rule",
     "agent": "Effects of an agent",
+    "standing_rule": "Standing rule",
     "agent_settings": "Agent",
     "halt": "Kill switch",
     "key": "API key",
@@ -97,6 +105,8 @@ def _subject_of(row: Configured) -> Subject:
         return Subject(kind="agent", pk=row.pk, name=row.slug, agent=row)
     if isinstance(row, EffectRule):
         return Subject(kind="effect_rule", pk=row.pk, name=row.name_pattern, agent=row.agent)
+    if isinstance(row, StandingRule):
+        return Subject(kind="standing_rule", pk=row.pk, name=row.public_id, agent=row.agent, queue=row.queue)
     return Subject(kind="policy", pk=row.pk, name=str(row), agent=row.agent, queue=row.queue)
 
 
@@ -157,8 +167,12 @@ def configured_content(row: Configured) -> dict[str, Any]:
     if isinstance(row, Agent):
         rules = row.effect_rules.values_list("name_pattern", "action", "reason")
         return effects_content(str(row.effect_mode), rules)
-    fields = [field for field in row._meta.concrete_fields if not field.primary_key]
-    return {field.attname: column_as_json(getattr(row, field.attname)) for field in fields}
+    return {name: column_as_json(getattr(row, name)) for name in _columns_of(type(row))}
+
+
+@functools.cache
+def _columns_of(model: type[Configured]) -> list[str]:
+    return [field.attname for field in model._meta.concrete_fields if not field.primary_key]
 
 
 def effects_content(mode: str, rules: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
@@ -186,7 +200,26 @@ def recorded_policy(pk: OuterRef) -> Subquery:
 
 def is_as_recorded(policy: Policy, content: dict[str, Any] | None) -> bool:
     """Tell whether a policy equals the record of its creation; without a record it was inserted in the database itself."""
-    return content is not None and not changed_columns(policy, content)
+    if content is None:
+        return False
+    now = configured_content(policy)
+    same_columns = {name: now[name] for name in content if name in now}
+    return _as_text(same_columns) == _as_text(content) or not changed_columns(policy, content)
+
+
+def digest_of_record(content: dict[str, Any]) -> str:
+    """Return the digest of the content of a record."""
+    return _digest_of_text(_as_text(content))
+
+
+@functools.lru_cache(maxsize=512)
+def _digest_of_text(text: str) -> str:
+    return digest(json.loads(text))
+
+
+def _as_text(content: dict[str, Any]) -> str:
+    """Return a JSON text, faster than the canonical one. Equal texts are equal contents, but not the other way round."""
+    return json.dumps(content, sort_keys=True)
 
 
 # --- verifying --------------------------------------------------------------------------------------------------------

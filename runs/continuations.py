@@ -16,6 +16,7 @@ from django.db.models import F, Q, QuerySet
 
 from ledger.prepared_queries import PreparedUpdate
 from ledger.public_ids import new_id
+from ledger.trace_context import record_step, trace_parent
 from ledger.transactions import assert_in_transaction
 from ledger.write_batch import insert_later, update_later
 from runs.models import Continuation, HandBack, Run
@@ -56,6 +57,7 @@ def make_continuation(
             check_due_at=now if to_check else None,
             of=of,
             created_at=now,
+            trace_parent=trace_parent(),
         )
     )
 
@@ -85,6 +87,7 @@ def lease_continuation(
     """Assign the continuation to the current lease, whose worker has this code version."""
     claim = {"leased_at": now, "fence": run.fence, "request_key": request_key, "code_version": code_version}
     _move(run, continuation, "claim", **claim)
+    record_step("claim", continuation.trace_parent)
 
 
 def return_continuation(run: Run, continuation: Continuation) -> None:

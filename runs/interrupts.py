@@ -19,6 +19,7 @@ from django.db.models import Q, QuerySet
 from ledger import clock, row_digests
 from ledger.prepared_queries import PreparedUpdate
 from ledger.row_digests import CONTENT, STATE
+from ledger.trace_context import record_step
 from ledger.transactions import assert_in_transaction
 from ledger.write_batch import update_later
 from runs.continuations import make_continuation, void_continuation
@@ -260,6 +261,7 @@ def _close(run: Run, interrupt: Interrupt, verb: str, *, now: datetime) -> None:
     allowed, status = INTERRUPT_TRANSITIONS[verb]
     _compare_and_set(interrupt, allowed, status=status, closed_at=now, claimed_by=None, claimed_until=None)
     run.open_waits -= 1
+    record_step(verb, interrupt.trace_parent)
 
 
 def _compare_and_set(interrupt: Interrupt, allowed: frozenset[InterruptStatus], **fields: Any) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from django.db.models import OuterRef, QuerySet
 
 from ledger.errors import NotFound
+from ledger.log_context import note_ids, note_run
 from ledger.prepared_queries import prepared
 from ledger.transactions import assert_in_transaction
 from runs.configuration_history import recorded_policy
@@ -28,12 +29,12 @@ def locked_runs(*, skip_locked: bool = False) -> QuerySet[Run]:
 
 def lock_run(pk: int, *, skip_locked: bool = False) -> Run | None:
     """Lock and return a run, with its agent; ``None`` if another transaction has it locked and ``skip_locked`` is set."""
-    return locked_runs(skip_locked=skip_locked).select_related("agent").filter(pk=pk).first()
+    return _note_run(locked_runs(skip_locked=skip_locked).select_related("agent").filter(pk=pk).first())
 
 
 def lock_run_by_id(run_id: str, *, skip_locked: bool = False) -> Run | None:
     """Lock and return the run with a public id, with its agent."""
-    return locked_runs(skip_locked=skip_locked).select_related("agent").filter(public_id=run_id).first()
+    return _note_run(locked_runs(skip_locked=skip_locked).select_related("agent").filter(public_id=run_id).first())
 
 
 def lock_own_run(agent: Agent, run_id: str) -> Run:
@@ -43,6 +44,7 @@ def lock_own_run(agent: Agent, run_id: str) -> Run:
     if run is None:
         raise NotFound
     run.agent = agent
+    _note_run(run)
     return run
 
 
@@ -53,14 +55,14 @@ def _own_run(agent: int, run_id: str) -> QuerySet[Run]:
 
 def lock_run_of_continuation(continuation_id: str) -> Run | None:
     """Lock and return the run of a continuation, with its agent."""
-    return locked_runs().select_related("agent").filter(continuations__public_id=continuation_id).first()
+    return _note_run(locked_runs().select_related("agent").filter(continuations__public_id=continuation_id).first())
 
 
 def lock_run_of_interrupt(interrupt_pk: int, *, skip_locked: bool = False) -> Run | None:
     """Lock and return the run of an interrupt: the first lock of every transaction that changes the interrupt."""
     assert_in_transaction()
     query = _run_of_interrupt_if_free if skip_locked else _run_of_interrupt
-    return query.first(interrupt=interrupt_pk)
+    return _note_run(query.first(interrupt=interrupt_pk))
 
 
 @prepared
@@ -82,6 +84,7 @@ def lock_interrupt(run: Run, pk: int) -> Interrupt:
     assert_in_transaction()
     [interrupt] = _interrupt.all(pk=pk)
     interrupt.run = run
+    note_ids(interrupt=interrupt.public_id)
     return interrupt
 
 
@@ -101,6 +104,8 @@ def lock_run_and_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
     interrupt = _run_and_interrupt.first(pk=interrupt_pk)
     if interrupt is None:
         raise NotFound
+    _note_run(interrupt.run)
+    note_ids(interrupt=interrupt.public_id)
     return interrupt.run, interrupt
 
 
@@ -123,3 +128,12 @@ def lock_interrupts(run: Run, interrupts: QuerySet[Interrupt]) -> list[Interrupt
 
 def _for_update(interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
     return interrupts.select_for_update(of=("self",), no_key=True)
+
+
+def _note_run(run: Run | None) -> Run | None:
+    """Name the run in the log lines that follow, and its agent if it was read with it."""
+    if run is not None and Run.agent.is_cached(run):
+        note_run(run.public_id, agent=run.agent.slug)
+    elif run is not None:
+        note_run(run.public_id)
+    return run

@@ -5,11 +5,11 @@ A request can only be stricter than its policy. Policies are versioned rows, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import OuterRef, Q, QuerySet
+from django.db.models import F, OuterRef, Q, QuerySet
 
 from ledger.errors import PayloadInvalid, Problem
 from ledger.prepared_queries import prepared
@@ -18,7 +18,7 @@ from runs.configuration_history import is_as_recorded, recorded_policy
 from runs.errors import PolicyRefuses, RecordChanged
 from runs.models import Agent, EffectRule, Interrupt, Policy, Queue
 from runs.schemas.attachments import list_named_files
-from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, SecondFactor, Verdict
+from runs.states import APPROVING, RISK_RANK, Kind, OnExpiry, Risk, RuleAction, RuleRisk, SecondFactor, Verdict
 
 #: The reasons that migrations create, whose version 1 has no queue, with their descriptions.
 BUILT_IN = {
@@ -58,13 +58,22 @@ class RequestedTerms:
     quorum: int | None = None
 
 
-def current_policy(agent: Agent, reason: str, *, at: str = "") -> Policy:
+@dataclass(frozen=True, kw_only=True)
+class ReadPolicies:
+    """Newest policies by reason, and queues by slug, that the use case has read. Others are read when they are needed."""
+
+    policies: dict[str, Any] = field(default_factory=dict)  # of `newest_policy`
+    queues: dict[str, Queue | None] = field(default_factory=dict)
+
+
+def current_policy(agent: Agent, reason: str, *, at: str = "", read: ReadPolicies | None = None) -> Policy:
     """Return the newest policy of ``reason``, the agent's own before the general one. Refuses an unknown reason."""
-    own_or_common = _policies_of_reason.all(agent=agent.pk, reason=reason)
-    found = sorted(own_or_common, key=lambda policy: (policy.agent_id is not None, policy.version))
-    if found:
-        newest: Policy = found[-1]
-        refuse_changed_policy(newest, found[-1].recorded)
+    found = read.policies.get(reason) if read else None
+    if found is None:
+        found = _newest_policy.first(agent=agent.pk, reason=reason)
+    if found is not None:
+        newest: Policy = found
+        refuse_changed_policy(newest, found.recorded)
         return newest
     known = sorted({*Policy.objects.values_list("reason", flat=True)})
     raise _refused(f"{at}/reason", f"must be one of: {', '.join(known)}", rule="reason")
@@ -86,9 +95,15 @@ def rules_with_any_queue(*, reason: str = "") -> list[tuple[EffectRule, Policy]]
 
 
 @prepared
-def _policies_of_reason(agent: int, reason: str) -> QuerySet[Any]:
+def _newest_policy(agent: int, reason: str) -> QuerySet[Any]:
+    return newest_policy(agent, reason)
+
+
+def newest_policy(agent: Any, reason: Any) -> QuerySet[Any]:
+    """Return the query of the newest policy of a reason, with its record, for a prepared query."""
     policies = Policy.objects.filter(Q(agent=agent) | Q(agent=None), reason=reason).select_related("queue")
-    return policies.annotate(recorded=recorded_policy(OuterRef("pk")))
+    newest_first = policies.order_by(F("agent").desc(nulls_last=True), "-version")
+    return newest_first.annotate(recorded=recorded_policy(OuterRef("pk")))[:1]
 
 
 def refuse_changed_policy(policy: Policy, recorded: dict[str, Any] | None) -> None:
@@ -107,7 +122,15 @@ def find_own_policy(agent_id: int, reason: str) -> Policy | None:
 
 
 def decide_terms(
-    policy: Policy, wish: RequestedTerms, *, kind: str, verdicts: list[str], schema: Any, now: datetime, at: str
+    policy: Policy,
+    wish: RequestedTerms,
+    *,
+    kind: str,
+    verdicts: list[str],
+    schema: Any,
+    now: datetime,
+    at: str,
+    read: ReadPolicies | None = None,
 ) -> InterruptTerms:
     """Return the terms of an interrupt under ``policy``. ``at`` is the interrupt's JSON Pointer in the request.
 
@@ -123,7 +146,7 @@ def decide_terms(
         refuse_skipped_queue(policy, deadline - now, at=f"{at}/{member}")
     return InterruptTerms(
         policy=policy,
-        queue=_queue(policy, wish.queue, at),
+        queue=_queue(policy, wish.queue, at, {} if read is None else read.queues),
         deadline=deadline,
         on_expiry=on_expiry,
         risk=_risk(policy, wish.risk, at),
@@ -161,7 +184,7 @@ def _quorum(policy: Policy, wish: int | None, *, verdicts: list[str], at: str) -
     return quorum
 
 
-def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
+def _queue(policy: Policy, slug: str | None, at: str, read: dict[str, Queue | None]) -> Queue:
     if slug is None:
         if policy.queue is None:
             raise _refused(f"{at}/queue", f"is missing: the reason {policy.reason} has no default queue", rule="queue")
@@ -170,7 +193,7 @@ def _queue(policy: Policy, slug: str | None, at: str) -> Queue:
     if not policy.any_queue and slug not in allowed_queues(policy):
         raise _refused(f"{at}/queue", f"must be one of: {', '.join(allowed_queues(policy))}", rule="queues")
     is_default = policy.queue is not None and policy.queue.slug == slug
-    queue = policy.queue if is_default else _queue_by_slug.first(slug=slug)
+    queue = policy.queue if is_default else read[slug] if slug in read else _queue_by_slug.first(slug=slug)
     if queue is None:
         raise _refused(f"{at}/queue", "is not a queue that a request can name", rule="queues")
     if not queue.accepts_new:
@@ -213,6 +236,7 @@ def looser_rules(policy: Policy, other: Policy) -> list[str]:
         "quorum": policy.quorum < other.quorum,
         "second_factor": STRICTNESS.index(policy.second_factor) < STRICTNESS.index(other.second_factor),
         "risk_floor": RISK_RANK[policy.risk_floor] > RISK_RANK[other.risk_floor],
+        "standing_rules": RULE_RISKS.index(policy.standing_rules) > RULE_RISKS.index(other.standing_rules),
         "self_review": policy.self_review and not other.self_review,
         "default_may_approve": policy.default_may_approve and not other.default_may_approve,
     }
@@ -221,6 +245,15 @@ def looser_rules(policy: Policy, other: Policy) -> list[str]:
 
 #: The values of ``second_factor``, the strictest last.
 STRICTNESS = tuple(SecondFactor.values)
+
+
+#: The values of ``standing_rules``, the strictest first.
+RULE_RISKS = tuple(RuleRisk.values)
+
+
+def allows_standing_rules(policy: Policy, risk: str) -> bool:
+    """Tell whether the policy lets a lead's standing rule decide a request of this risk."""
+    return risk in RULE_RISKS[1 : RULE_RISKS.index(policy.standing_rules) + 1]
 
 
 def needs_second_factor(interrupt: Interrupt) -> bool:

@@ -14,7 +14,7 @@ from django.db.models import QuerySet, Subquery
 from ledger import row_digests
 from ledger.prepared_queries import PreparedUpdate, prepared
 from ledger.transactions import assert_in_transaction
-from ledger.write_batch import notify_later, update_later
+from ledger.write_batch import is_collected, notify_later, update_later
 from runs.models import Interrupt, Policy, Run
 from runs.states import ContinuationStatus, RunStatus
 from runs.timeline import record_event
@@ -97,8 +97,9 @@ def save_status(run: Run, now: datetime, *, waits_end: datetime | None = None) -
     if row_digests.any_row_written(run.public_id):
         # Covers rows that were written after the last event of the transition.
         record_event(run, "records.written", actor="system:record", at=now)
-    columns = {name: getattr(run, name) for name in SAVED_COLUMNS}
-    update_later(_STORED, changed=f"the run {run.public_id} is gone", pk=run.pk, **columns)
+    if not is_collected(run):  # a new run, whose insert writes these columns
+        columns = {name: getattr(run, name) for name in SAVED_COLUMNS}
+        update_later(_STORED, changed=f"the run {run.public_id} is gone", pk=run.pk, **columns)
     # A waiting claim may find a run, or a long poll an answer.
     if run.status != before and (run.status == RunStatus.READY or before == RunStatus.WAITING):
         notify_agent(run.agent_id)

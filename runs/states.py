@@ -200,6 +200,14 @@ class SecondFactor(models.TextChoices):
     ALWAYS = "always"
 
 
+class RuleRisk(models.TextChoices):
+    """The highest risk of requests that a lead's standing rule can decide. High risk is always decided by people."""
+
+    NEVER = "never"
+    LOW = "low"
+    MEDIUM = "medium"
+
+
 class EffectMode(models.TextChoices):
     """Which effects an agent can begin: those that an effect rule names, or any (rules then only require approvals)."""
 

@@ -16,6 +16,7 @@ from django.db.models import Q, QuerySet
 
 from ledger import clock
 from ledger.errors import Busy
+from ledger.log_context import part_of_task
 
 logger = logging.getLogger(__name__)
 
@@ -34,14 +35,15 @@ def sweep_rows(rows: QuerySet[Any], due: Q, order: str, end_one: Callable[[int],
     while left and len(seen) < limit:
         pk = left.pop()
         seen.add(pk)
-        try:
-            was_ended = end_one(pk)
-        except Busy:  # due again a second later; the row itself has not failed
-            continue
-        except Exception:
-            logger.exception("a due row failed", extra={"pk": pk})
-            rows.filter(pk=pk).update(sweep_after=clock.now() + DEFERRED_BY)
-            continue
+        with part_of_task():
+            try:
+                was_ended = end_one(pk)
+            except Busy:  # due again a second later; the row itself has not failed
+                continue
+            except Exception:
+                logger.exception("a due row failed", extra={"pk": pk})
+                rows.filter(pk=pk).update(sweep_after=clock.now() + DEFERRED_BY)
+                continue
         ended += was_ended
         if not was_ended:
             left = [pk for pk in _some(rows.filter(due), order, limit) if pk not in seen]

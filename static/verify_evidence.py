@@ -206,6 +206,13 @@ class Verifier:
         self.check(anchor == line["digest"], "the policy is not the one of the anchor")
         self.policies[line["record"]["subject"]] = digest(content)
 
+    def read_standing_rule(self, line):
+        content = line["record"]["content"]
+        self.check(digest(line["record"]) == line["digest"], "the standing rule was changed")
+        self.check(line["rule"] == content["public_id"], "the id of the standing rule differs from its record")
+        anchor = self.anchors.get(("configuration", line["record"]["seq"]), line["digest"])
+        self.check(anchor == line["digest"], "the standing rule is not the one of the anchor")
+
     def read_record(self, line):
         name = line["name"]
         self.check(name not in self.present, f"{name} is in the file twice")

@@ -38,7 +38,7 @@ TEXTS = (
     Replaced(r"nobody(?:'s)?", "name the actor: no reviewer, no worker, no user"),
     Replaced(r"whoever|whosoever", "name the actor: the reviewer who, the user who, the worker that"),
     Replaced(r"somebody(?:'s)?", "name the actor: a reviewer, a user, another worker"),
-    Replaced(r"stands?|stood|standing", "is, remains, applies, is valid", (r"stands? for", r"standing rules")),
+    Replaced(r"stands?|stood|standing", "is, remains, applies, is valid", (r"stands? for", r"standing[- ]rules?")),
     Replaced(r"go(?:es)? on|went on|going on|gone on", "continue, continues, continued", (r"what is going on",)),
     Replaced(r"told", "notified, shown, reported, listed"),
     Replaced(r"tells? of|telling|tellings", "lists, reports; delivery attempt"),
@@ -174,7 +174,7 @@ NAMES = {
 
 #: Names that contain such a part and are right: a term of the field, or a name of another library.
 RIGHT_NAMES = re.compile(
-    r"dead_?letters?|keywords?|passwords?|font_family|socket_family|get_words|reserved_words|stop_words|case_letter|PUBLIC_ID_ALPHABET|^ALPHABET$"
+    r"standing_?rules?|dead_?letters?|keywords?|passwords?|font_family|socket_family|get_words|reserved_words|stop_words|case_letter|PUBLIC_ID_ALPHABET|^ALPHABET$"
     r"|look_?alike_letters?|confusable_letters?|thousands?_sep|user_stor(?:y|ies)|wrong_(?:password|key|origin|secret|type)",
     re.IGNORECASE,
 )

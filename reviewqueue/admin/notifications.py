@@ -7,7 +7,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from reviewqueue.admin.base import ReadOnlyAdmin, text_column
-from reviewqueue.models import ChatChannel, NotificationMessage, PersonChange
+from reviewqueue.models import ChatChannel, NotificationMessage
 from reviewqueue.text.hidden_characters import render_exact
 
 
@@ -47,14 +47,4 @@ class ChatChannelAdmin(ReadOnlyAdmin):
 
     list_display = ["public_id", "queue", "variable", "min_risk", "created_at", "removed_at"]
     list_select_related = ["queue"]
-    ordering = ["-pk"]
-
-
-@admin.register(PersonChange)
-class PersonChangeAdmin(ReadOnlyAdmin):
-    """Who changed which account or role, with the state before and after."""
-
-    list_display = ["at", "person", "action", "actor"]
-    list_select_related = ["person"]
-    search_fields = ["=person__username"]
     ordering = ["-pk"]

@@ -1,4 +1,5 @@
-"""Authentication of API calls: an agent by its key, or a person by a personal token. Session cookies are ignored.
+"""Authentication of API calls: an agent by its key, or a person by a personal token, and the rate limit of each.
+Session cookies are ignored.
 
 Permissions are not checked here, except the one that tells the two apart: what only an agent, and only a person, may do.
 """
@@ -6,17 +7,20 @@ Permissions are not checked here, except the one that tells the two apart: what 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser, User
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
 
 from ledger.actors import agent_actor, person_actor
+from ledger.log_context import note_ids
 from reviewqueue.api.problems import TooManyCalls, Unauthenticated
 from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import is_still_good, verify_key
 from reviewqueue.serving.client_address import client_network
-from reviewqueue.serving.rate_limits import failed_keys_of_address
+from reviewqueue.serving.rate_limits import calls_of_key, failed_keys_of_address
 from runs.errors import NotPermitted
 from runs.models import Agent
 
@@ -41,6 +45,11 @@ class Caller:
             return agent_actor(self.agent.slug)
         raise Unauthenticated
 
+    @property
+    def rate_limited_as(self) -> str:
+        """Return whose calls are counted: of an agent each key, of a person all tokens together."""
+        return f"key:{self.key.pk}" if self.person is None else f"person:{self.person.pk}"
+
 
 class BearerKey(BaseAuthentication):
     """Authenticates by `Authorization: Bearer rq_...`."""
@@ -51,6 +60,7 @@ class BearerKey(BaseAuthentication):
         key = verify_key(text.strip()) if scheme.lower() == "bearer" else None
         if key is None:
             raise _refuse_key(request)
+        note_ids(**{"agent": key.agent.slug} if key.agent is not None else {"person": str(key.person_id)})
         return Caller(key=key, agent=key.agent, person=key.person), key
 
     def authenticate_header(self, request: Request) -> str:
@@ -62,6 +72,32 @@ def _refuse_key(request: Request) -> Unauthenticated | TooManyCalls:
     """Count a call without a valid key against its address. A valid key from the same address is never refused for it."""
     seconds = failed_keys_of_address.take(client_network(request.META))
     return TooManyCalls(seconds=seconds) if seconds else Unauthenticated()
+
+
+class CallsPerMinute(BaseThrottle):
+    """Runs after authentication, so that a call with an invalid key does not count against the key's owner.
+
+    DRF's rate throttles were not used: they read and write Django's cache in each call; these counts are in memory.
+    """
+
+    seconds = 0
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        caller = request.user
+        if not isinstance(caller, Caller):
+            return True
+        self.seconds = calls_of_key.take(caller.rate_limited_as)
+        return not self.seconds
+
+    def wait(self) -> float:
+        return self.seconds
+
+
+def count_items(request: Request, count: int) -> None:
+    """Count a batch as one call for each of its items. Raises ``TooManyCalls`` before any of them is processed."""
+    seconds = calls_of_key.take_more(caller_of(request).rate_limited_as, count - 1)
+    if seconds:
+        raise TooManyCalls(seconds=seconds)
 
 
 def caller_of(request: Request) -> Caller:

@@ -17,7 +17,7 @@ from django.conf import settings
 from rest_framework.request import Request
 
 from ledger.errors import Busy, PayloadInvalid, Problem
-from reviewqueue.api.parsers import MAX_DISCARDED, content_length
+from reviewqueue.api.base_view import MAX_DISCARDED, content_length
 from reviewqueue.api.problems import LengthUnknown, MediaUnsupported, PayloadTooLarge
 from reviewqueue.serving.request_bodies import BodyTooSlow
 from reviewqueue.serving.thread_shares import has_share

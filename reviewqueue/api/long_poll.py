@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 from django.conf import settings
 from django.db import connection
 
+from ledger.log_context import current
 from ledger.pause import pause
 from reviewqueue.api.pg_listener import Listener, listener_of_process
 from reviewqueue.serving.shutdown import is_stopping
@@ -74,7 +75,9 @@ def poll_until(
         ends_at = checked_at + seconds
         while not enough(found) and (left := ends_at - time.monotonic()) > 0:
             _release_connection()
+            began = time.monotonic()
             _sleep(listener, agent_id, heard, left, alone=alone)
+            current().waited += time.monotonic() - began
             if is_stopping():
                 return Polled(found=query(), headers=RETRY_SOON)
             # Read before the query: a notification between the two ends the next sleep at once.

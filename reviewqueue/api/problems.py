@@ -24,6 +24,7 @@ from ledger.datetimes import format_datetime
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps
 from reviewqueue.api.response_serializers import BOOLEAN, INTEGER, TEXT, ResponseSerializer, list_of, member
+from reviewqueue.serving.http_metrics import count_database_error
 from reviewqueue.serving.request_bodies import BodyTooSlow
 from reviewqueue.serving.request_ids import current_request_id
 from runs.errors import NotPermitted, RateLimited
@@ -258,7 +259,8 @@ def _refusal_for(error: Exception) -> Refusal:
         return Unauthenticated()
     if isinstance(error, OperationalError | InterfaceError):
         # If the connection was lost in a commit, its outcome is unknown; the client's key makes a repeated call safe.
-        log.warning("The database did not answer: %s", error)
+        log.warning("The database did not answer: %s", str(error).partition("\n")[0])
+        count_database_error()
         return Busy("The database did not answer. Repeat the call with the same key: nothing is done twice.")
     return InternalError()
 
@@ -301,6 +303,8 @@ def not_found(request: HttpRequest, exception: Exception, **named: Any) -> HttpR
 def server_error(request: HttpRequest, **named: Any) -> HttpResponse:
     """Return the response to an error outside a view, which Django logs afterwards with its traceback."""
     is_database_away = isinstance(sys.exc_info()[1], OperationalError | InterfaceError)
+    if is_database_away:
+        count_database_error()
     if not is_of_api(request) and is_database_away:
         page = loader.get_template("503.html").render({"request_id": current_request_id()})
         return HttpResponse(page, status=503, headers={"Retry-After": "2"})

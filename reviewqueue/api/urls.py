@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.urls import path, re_path, register_converter
+from django.urls.converters import IntConverter, StringConverter
 from django.views.decorators.csrf import csrf_exempt
 
 from ledger.errors import NotFound
@@ -24,47 +25,31 @@ from reviewqueue.api.views import (
     evidence,
     insights,
     interrupts,
-    queue_administration,
     reconciliation,
     reviewer_actions,
     run_control,
     runs,
     schema,
     signals,
+    standing_rules,
     steps,
     webhooks,
 )
 
 
-class PublicId:
+class PublicId(StringConverter):
     """An id as `ledger.public_ids` makes them, so that no text reaches a database that it could not store."""
 
     regex = "[a-z]{3}_[0-9a-z]{1,36}"
 
-    def to_python(self, value: str) -> str:
-        """Return the id."""
-        return value
 
-    def to_url(self, value: str) -> str:
-        """Return the id."""
-        return value
-
-
-class Number:
+class Number(IntConverter):
     """The number of a checkpoint, within the range of its column."""
 
     regex = "0|[1-9][0-9]{0,8}"
 
-    def to_python(self, value: str) -> int:
-        """Return the number."""
-        return int(value)
 
-    def to_url(self, value: int) -> str:
-        """Return its digits."""
-        return str(value)
-
-
-class FileDigest(PublicId):
+class FileDigest(StringConverter):
     """The digest of an attached file."""
 
     regex = "sha256:[0-9a-f]{64}"
@@ -130,10 +115,14 @@ v1 = [
     path("agents/<slug:slug>/effect-mode", administration.EffectModeView.as_view()),
     path("agents/<slug:slug>/call-labels", administration.CallLabelsView.as_view()),
     path("agents/<slug:slug>/call-labels/remove", administration.RemoveCallLabelView.as_view()),
-    path("queues", queue_administration.QueuesView.as_view()),
-    path("queues/<slug:slug>", queue_administration.QueueView.as_view()),
-    path("policies", queue_administration.PoliciesView.as_view()),
-    path("policies/preview", queue_administration.PreviewPolicyView.as_view()),
+    path("queues", administration.QueuesView.as_view()),
+    path("queues/<slug:slug>", administration.QueueView.as_view()),
+    path("policies", administration.PoliciesView.as_view()),
+    path("policies/preview", administration.PreviewPolicyView.as_view()),
+    path("standing-rules", standing_rules.StandingRulesView.as_view()),
+    path("standing-rules/preview", standing_rules.PreviewStandingRuleView.as_view()),
+    path("standing-rules/<id:rule_id>", standing_rules.StandingRuleView.as_view()),
+    path("standing-rules/<id:rule_id>/revoke", standing_rules.RevokeStandingRuleView.as_view()),
     path("decisions", reviewer_actions.BulkDecisionsView.as_view()),
     path("decisions/batch", batches.DecisionBatchView.as_view()),
     path("decisions/<id:decision_id>/evidence", evidence.DecisionEvidenceView.as_view()),

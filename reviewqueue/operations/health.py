@@ -58,14 +58,21 @@ def find_shutdown() -> dict[str, str]:
 
 def find_full_disk() -> dict[str, str]:
     """Return the first folder of this process whose disk is full, as ``{check: detail}``."""
+    for name, free in free_bytes().items():
+        if free < MIN_FREE_BYTES:
+            return {"disk": f"The disk of the {name} has less than {MIN_FREE_BYTES // 1024**2} MiB free."}
+    return {}
+
+
+def free_bytes() -> dict[str, int]:
+    """Return the free bytes on the disk of each folder that this process writes to."""
     folders = {"files": Path(settings.MEDIA_ROOT), "temporary files": Path(tempfile.gettempdir())}
     if connection.vendor == "sqlite":
         folders["database"] = Path(str(connection.settings_dict["NAME"])).absolute().parent
-    for name, folder in folders.items():
-        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-        if shutil.disk_usage(existing).free < MIN_FREE_BYTES:
-            return {"disk": f"The disk of the {name} has less than {MIN_FREE_BYTES // 1024**2} MiB free."}
-    return {}
+    existing = {
+        name: next(it for it in (folder, *folder.absolute().parents) if it.exists()) for name, folder in folders.items()
+    }
+    return {name: shutil.disk_usage(folder).free for name, folder in existing.items()}
 
 
 def find_fault() -> dict[str, str]:

@@ -2,13 +2,16 @@
 
 A worker counts the tables (``rollups``), and ``reviewqueue_counts_age_seconds`` says how long ago. So a scrape costs the
 same beside few rows and many, and all web processes report the same. What must be seen while no worker counts is read at
-each scrape. Access needs `METRICS_TOKEN`, or a client on this machine without a proxy. No metric names a person, a run or
-a request.
+each scrape. Requests are counted by each node for itself (``serving.http_metrics``), and shown also while the database is
+away. Access needs `METRICS_TOKEN`, or a client on this machine without a proxy. No metric names a person, a run or a
+request.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import itertools
+import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -17,12 +20,14 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django_q.models import OrmQ
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ledger import clock
@@ -30,8 +35,11 @@ from reviewqueue.operations import health
 from reviewqueue.queries.dead_letters import filter_dead_signals
 from reviewqueue.rollups import cells, counting
 from reviewqueue.rollups.cells import Cell
+from reviewqueue.serving import http_metrics
 from runs import interrupts
 from runs.models import Agent, Event, Interrupt, Queue, Signal
+
+log = logging.getLogger(__name__)
 
 #: Overdue requests and dead signals are counted up to this number.
 MAX_COUNTED = 1_000
@@ -69,21 +77,70 @@ def _is_from_this_machine(request: HttpRequest) -> bool:
 
 
 class Metrics(Collector):
-    """Counts in the database at each collection."""
+    """Reads this node's counts of requests, and the counts in the database, at each collection."""
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing, so that registering runs no query."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric, with ages at one time."""
-        now = clock.now()
-        present = _Sums(counting.read_present(now=now))
-        totals = _Sums(counting.read_totals())
-        yield from _interrupts(present, totals, now)
-        yield from _runs(present, totals, now)
-        yield from _messages(present, now)
-        yield from _worker(now)
+        """Yield every metric; while the database is away, those of this node."""
+        try:
+            counted = list(_of_database())
+        except (DatabaseError, InterfaceError) as problem:
+            log.warning("The database did not answer a scrape: %s", str(problem).partition("\n")[0])
+            http_metrics.count_database_error()
+            connection.close()
+            counted = []
+        is_up = GaugeMetricFamily(
+            "reviewqueue_database_up", "Whether the database answered this scrape.", bool(counted)
+        )
+        yield from (*_of_node(), is_up, *counted)
+
+
+def _of_node() -> Iterator[Metric]:
+    requests = CounterMetricFamily(
+        "reviewqueue_http_requests", "Requests to this node.", labels=["method", "route", "status"]
+    )
+    durations = HistogramMetricFamily(
+        "reviewqueue_http_request_duration",
+        "Duration of requests to this node, without the time in which a long poll waits.",
+        labels=["method", "route"],
+        unit="seconds",
+    )
+    bounds = [*map(str, http_metrics.BOUNDS), "+Inf"]
+    for line in http_metrics.list_requests():
+        for status, number in line.by_status.items():
+            requests.add_metric([line.method, line.route, status], number)
+        buckets = list(zip(bounds, itertools.accumulate(line.buckets), strict=True))
+        durations.add_metric([line.method, line.route], buckets, line.seconds)
+    yield requests
+    yield durations
+    text = "Requests and scrapes of this node that failed because the database did not answer."
+    yield CounterMetricFamily("reviewqueue_database_errors", text, http_metrics.database_errors())
+    text = "Free bytes on the disk of each folder that this node writes to."
+    free = GaugeMetricFamily("reviewqueue_disk_free", text, labels=["folder"], unit="bytes")
+    for folder, number in health.free_bytes().items():
+        free.add_metric([folder.replace(" ", "_")], number)
+    yield free
+
+
+def _of_database() -> Iterator[Metric]:
+    before = timezone.now()
+    now = clock.now()
+    text = "How far this node's clock is ahead of the database's; negative if it is behind."
+    ahead = (before + (timezone.now() - before) / 2 - now).total_seconds()
+    yield GaugeMetricFamily("reviewqueue_clock_ahead", text, ahead, unit="seconds")
+    yield from _counted(now)
+
+
+def _counted(now: datetime) -> Iterator[Metric]:
+    present = _Sums(counting.read_present(now=now))
+    totals = _Sums(counting.read_totals())
+    yield from _interrupts(present, totals, now)
+    yield from _runs(present, totals, now)
+    yield from _messages(present, now)
+    yield from _worker(now)
 
 
 class _Sums:

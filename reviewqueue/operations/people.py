@@ -1,7 +1,7 @@
 """People and their roles, changed by operators: invite, disable, enable, remove a role, send a password link.
 
 A role is a Django group, read at each request, so that a change applies at once. Every change is recorded with the state
-before and after (``PersonChange``). An operator cannot remove their own role, so one operator always stays.
+before and after in the audit log. An operator cannot remove their own role, so one operator always stays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ledger.actors import person_actor
 from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.accounts import second_factors, sessions
-from reviewqueue.models import PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.operations.installation import PROGRAM
@@ -32,7 +31,7 @@ from reviewqueue.operations.provisioning.people import (
     record_change,
 )
 from reviewqueue.permissions import OPERATORS
-from runs.models import Agent, Queue
+from runs.models import Agent, ConfigurationRecord, Queue
 
 MAX_LISTED = 100
 MAX_CHANGES = 50
@@ -80,9 +79,9 @@ def list_people(*, search: str = "") -> tuple[list[ListedPerson], bool]:
     return listed, len(found) > MAX_LISTED
 
 
-def recent_changes() -> list[PersonChange]:
-    """Return the newest changes of all people."""
-    return list(PersonChange.objects.select_related("person").order_by("-pk")[:MAX_CHANGES])
+def recent_changes() -> list[ConfigurationRecord]:
+    """Return the newest changes of all people in the audit log."""
+    return list(ConfigurationRecord.objects.filter(kind="person").order_by("-seq")[:MAX_CHANGES])
 
 
 def labels_of_group(group_pk: int) -> list[str]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
@@ -29,6 +29,8 @@ from django.db import connections
 from ledger.pause import pause
 from reviewqueue.operations.environment import set_process
 from reviewqueue.operations.installation import ARGUMENTS, WORKING_FOLDER
+
+log = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -153,12 +155,12 @@ def fork(run: Callable[[], object], *, title: str, **environment: str) -> Forked
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
-            _write_error(f"{end.code}\n")
+            log.error("%s", end.code)
     except (CommandError, ImproperlyConfigured) as problem:  # as `manage.py` reports them
         status = getattr(problem, "returncode", 1)
-        _write_error(f"{problem}\n")
-    except BaseException:  # noqa: BLE001  the child must not return into the code of its parent
-        _write_error(traceback.format_exc())
+        log.error("%s", problem)
+    except BaseException:
+        log.exception("%s failed", title)
     finally:
         try:
             _flush_output()
@@ -193,11 +195,6 @@ def _flush_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # a pipe without a reader, or a full disk
             stream.flush()
-
-
-def _write_error(text: str) -> None:
-    with contextlib.suppress(Exception):
-        sys.stderr.write(text)
 
 
 def _set_title(title: str) -> None:

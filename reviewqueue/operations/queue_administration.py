@@ -96,15 +96,15 @@ def add_queue(person: AbstractUser, name: str, *, owner: str) -> Queue:
 
 @transaction.atomic
 def change_queue(
-    person: AbstractUser, slug: str, *, seen: str, accepts_new: bool | None = None, owner: str = ""
+    person: AbstractUser, slug: str, *, state: str, accepts_new: bool | None = None, owner: str = ""
 ) -> Queue:
     """Close a queue for new requests, open it again, or (operators) give it to another owner group.
 
-    Raises ``StaleVersion`` if the queue is no longer as ``seen`` (``state_token``).
+    Raises ``StaleVersion`` if the queue is no longer as in ``state`` (``state_token``).
     """
     lock_head()
     queue = find_queue(person, slug)
-    if state_token(queue) != seen:
+    if state_token(queue) != state:
         raise StaleVersion(f"The queue {slug} was changed in the meantime. Nothing was done. Read it again.")
     before = audit_log.state_of(queue)
     if owner:

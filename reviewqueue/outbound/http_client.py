@@ -17,12 +17,12 @@ from typing import Any
 
 import httpcore
 
-from ledger import exact_json
+from ledger import exact_json, json_pointer
 from ledger.errors import PayloadInvalid
 from ledger.pause import pause
 from ledger.probes import ProbeResult
 from ledger.transactions import assert_no_transaction
-from reviewqueue.outbound import address_policy, json_pointer
+from reviewqueue.outbound import address_policy
 from runs.models import Connection
 from runs.use_cases.reconcile_facts import FactToFetch, FetchedFact
 from runs.use_cases.reconcile_probes import Probe

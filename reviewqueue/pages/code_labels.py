@@ -7,6 +7,7 @@ from datetime import datetime
 
 from runs.interrupts import action_at_deadline, remaining_escalation_levels
 from runs.models import Decision, Fact, FactCheck, FactKind, Interrupt, Queue
+from runs.standing_rules import BY_RULE
 from runs.states import (
     DecisionStatus,
     HoldKind,
@@ -40,7 +41,8 @@ def done_label(decision: Decision, kind: str) -> str:
 def decider_label(decision: Decision, kind: str) -> str:
     """Return the name of the person who decided, or what decided instead: "a signal", "its timer"."""
     if decision.by is not None:
-        return str(decision.by.get_full_name() or decision.by.get_username())
+        name = str(decision.by.get_full_name() or decision.by.get_username())
+        return f"{name} (standing rule)" if decision.door == BY_RULE else name
     if decision.signal_id is not None:
         return "a signal"
     return "its timer" if kind == Kind.TIMER else "the policy’s default"

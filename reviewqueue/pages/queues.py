@@ -120,7 +120,7 @@ def change_queue(request: PageRequest, slug: str, verb: str) -> HttpResponse:
     if verb not in changes:
         raise Http404
     try:
-        queue = administration.change_queue(request.user, slug, seen=_text(request.POST, "seen"), **changes[verb])
+        queue = administration.change_queue(request.user, slug, state=_text(request.POST, "seen"), **changes[verb])
         state = "takes new requests" if queue.accepts_new else "takes no new requests"
         messages.success(request, f"The queue {slug} {state} and belongs to {queue.owner.name}.")
     except NotFound:

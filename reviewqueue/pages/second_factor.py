@@ -1,7 +1,7 @@
 """Second factors on pages: allauth's views for authenticator apps, passkeys and recovery codes, with the product's rules.
 
 Secrets are stored encrypted with a key derived from `SECRET_KEY`. A new factor ends the person's other sessions, because
-they have not proved it. Each change is recorded (`PersonChange`). A person who must have a factor cannot remove the last.
+they have not proved it. Each change is in the audit log. A person who must have a factor cannot remove the last.
 """
 
 from __future__ import annotations

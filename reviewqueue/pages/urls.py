@@ -17,6 +17,7 @@ from reviewqueue.pages import (
     people,
     queues,
     read_views,
+    standing_rules,
 )
 from reviewqueue.pages.inbox import bulk_decisions, saved_filters
 from reviewqueue.pages.insights import insights_views
@@ -68,6 +69,10 @@ urlpatterns = [
     path("queues", queues.queues, name="queues"),
     path("queues/add", queues.add_queue, name="add-queue"),
     path("queues/<slug:slug>/<slug:verb>", queues.change_queue, name="change-queue"),
+    path("rules", standing_rules.rules, name="standing-rules"),
+    path("rules/new", standing_rules.new_rule, name="new-standing-rule"),
+    path("rules/<slug:rule_id>", standing_rules.rule, name="standing-rule"),
+    path("rules/<slug:rule_id>/revoke", standing_rules.revoke, name="revoke-standing-rule"),
     path("policies/edit", queues.edit_policy, name="edit-policy"),
     path("audit", audit_log.audit_page, name="audit-log"),
     path("audit.csv", audit_log.audit_csv, name="audit-csv"),

@@ -44,6 +44,8 @@ from runs.models import (
     Policy,
     Revision,
     Run,
+    StandingRule,
+    StandingRuleUse,
 )
 from runs.schemas import keywords
 from runs.states import VALID_DECISIONS, DecisionStatus
@@ -230,6 +232,9 @@ class _RunCopy:
             yield self._interrupt_line(interrupt)
         for decision in _pages(self._decisions().select_related("by", "interrupt")):
             yield self._decision_line(decision)
+        for use in _pages(self._rule_uses().select_related("rule", "decision")):
+            yield from _rule_line(use.rule)
+            yield _record(use, rule=use.rule.public_id, decision=use.decision.public_id)
         for attachment in _pages(self._attachments().select_related("interrupt")):
             yield _record(attachment, interrupt=attachment.interrupt.public_id, status=attachment.status)
         for permit in _pages(self._permits()):
@@ -248,6 +253,9 @@ class _RunCopy:
         chosen, found = self.selection.decisions, Decision.objects.filter(interrupt__run=self.run)
         return found if chosen is None else found.filter(pk__in=chosen)
 
+    def _rule_uses(self) -> QuerySet[StandingRuleUse]:
+        return StandingRuleUse.objects.filter(decision__in=self._decisions().values("pk"))
+
     def _attachments(self) -> QuerySet[Attachment]:
         return Attachment.objects.filter(interrupt__in=self._interrupts().values("pk")).exclude(added_at=None)
 
@@ -265,12 +273,16 @@ class _RunCopy:
         decisions = Decision.objects.filter(interrupt__run=self.run).exclude(pk__in=self._decisions().values("pk"))
         yield from _names("decision", decisions)
         yield from _names("permit", Permit.objects.filter(run=self.run, decision__in=decisions.values("pk")))
+        uses = StandingRuleUse.objects.filter(decision__in=decisions.values("pk"))
+        yield from (f"rule_use:{name}" for name in uses.values_list("decision__public_id", flat=True))
         files = Attachment.objects.filter(run=self.run, interrupt__in=hidden.values("pk")).exclude(added_at=None)
         yield from _names("attachment", files)
 
     def _selected_names(self) -> Iterator[str]:
         yield from _names("interrupt", self._interrupts())
         yield from _names("decision", self._decisions())
+        uses = self._rule_uses().values_list("decision__public_id", flat=True)
+        yield from (f"rule_use:{name}" for name in uses)
         yield from _names("attachment", self._attachments())
         yield from _names("permit", self._permits())
         for effect in _pages(self._effects()):
@@ -346,6 +358,16 @@ def _policy_line(policy: Policy) -> Iterator[bytes]:
     if record is not None:
         covered = record.covered()
         yield _line("policy", reason=policy.reason, version=policy.version, record=covered, digest=record.digest)
+
+
+def _rule_line(rule: StandingRule) -> Iterator[bytes]:
+    """Yield the newest record of a standing rule in the audit log."""
+    records = ConfigurationRecord.objects.filter(kind=KINDS[StandingRule], subject=rule.pk)
+    record = records.order_by("-seq").first()
+    if record is not None:
+        made_by = rule.made_by.get_username()
+        covered = record.covered()
+        yield _line("standing_rule", rule=rule.public_id, made_by=made_by, record=covered, digest=record.digest)
 
 
 def _names(kind: str, rows: QuerySet[Any]) -> Iterator[str]:

@@ -39,6 +39,7 @@ from django.db.models.functions import TruncDay
 from ledger.models import Effect, Order
 from ledger.states import EffectStatus, Repeat
 from runs.models import Agent, Checkpoint, Continuation, Decision, Interrupt, Run
+from runs.standing_rules import BY_RULE
 from runs.states import Cause, ContinuationKind, DecisionStatus, InterruptStatus, Risk
 
 #: Measures of a day.
@@ -199,10 +200,13 @@ def _decisions(rows: CountedRows) -> Rows:
 
 
 def _closing(rows: CountedRows) -> Rows:
-    """The time to decide by risk; decisions and times of each person. Undone and revoked decisions count."""
+    """The time to decide by risk; decisions and times of each person. Undone and revoked decisions count.
+
+    Decisions of standing rules do not: no person looked at these requests.
+    """
     closing = Decision.objects.filter(
         rows.of_interrupts("interrupt"), rows.within("created_at"), by__isnull=False, closes=True
-    )
+    ).exclude(door=BY_RULE)
     found = _with_bucket(_of_day(closing, "created_at"), F("created_at"), "interrupt__created_at")
     columns = ("day", "interrupt__agent", "interrupt__queue", "interrupt__risk", "by", "status", "bucket")
     for day, agent, queue, risk, by, status, bucket, number in found.values_list(*columns).annotate(n=Count("pk")):

@@ -12,6 +12,7 @@ import contextvars
 import io
 import logging
 import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from django.db import close_old_connections, connection
 from django.http import HttpResponse
 
 from ledger.errors import Busy, Refusal
+from reviewqueue.serving.access_log import record_request
 from reviewqueue.serving.client_address import client_network
 from reviewqueue.serving.request_bodies import (
     BodyLimits,
@@ -73,6 +75,19 @@ class Answer:
     stream: Any = None
 
 
+@dataclass
+class SentBytes:
+    """Sends to the client, and counts the bytes of the body."""
+
+    send: Send
+    bytes: int = 0
+
+    async def __call__(self, message: dict[str, Any]) -> None:
+        """Send a message of ASGI."""
+        self.bytes += len(message.get("body", b""))
+        await self.send(message)
+
+
 @dataclass(kw_only=True)
 class BoundedApplication:
     """An ASGI application that runs ``threads`` requests at once, beside up to ``long_polls`` waiting long polls.
@@ -113,24 +128,34 @@ class BoundedApplication:
             await self._answer(_environ_of(scope), receive, send)
 
     async def _answer(self, environ: Environ, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
         environ[ENVIRON] = choose_request_id(environ.get("HTTP_X_REQUEST_ID", ""))
         holders = holders_of(environ)
+        answer, sent = Answer(), SentBytes(send)
+        with using_id(environ[ENVIRON]) as context:
+            try:
+                answer = await self._find_answer(environ, holders, receive)
+                await self._send(environ, answer, sent)
+            finally:
+                seconds = time.perf_counter() - began
+                record_request(
+                    environ, context, client=holders[0], status=answer.status, size=sent.bytes, seconds=seconds
+                )
+
+    async def _find_answer(self, environ: Environ, holders: Holders, receive: Receive) -> Answer:
         try:
             if environ["PATH_INFO"] == LIVENESS and self.probes < MOST_PROBES:
-                answer = await self._probe(environ)
-            elif environ["PATH_INFO"] == READINESS and environ["REQUEST_METHOD"] == "GET":
-                answer = await self._check_readiness(environ)
-            else:
-                answer = await self._work(environ, holders, TimedBody(receive=receive, limits=self.limits))
+                return await self._probe(environ)
+            if environ["PATH_INFO"] == READINESS and environ["REQUEST_METHOD"] == "GET":
+                return await self._check_readiness(environ)
+            return await self._work(environ, holders, TimedBody(receive=receive, limits=self.limits))
         except BodyTooSlow as slow:
-            answer = self._refused(environ, slow)
-            with using_id(environ[ENVIRON]):
-                log.info("A request body from %s arrived too slowly: %s", holders[0], slow)
+            log.info("A request body from %s arrived too slowly: %s", holders[0], slow)
+            return self._refused(environ, slow)
         except ClientGone:
-            answer = Answer(status=400)
+            return Answer(status=400)
         except (Refusal, BodyTooLarge) as refusal:
-            answer = self._refused(environ, refusal)
-        await self._send(environ, answer, send)
+            return self._refused(environ, refusal)
 
     async def _probe(self, environ: Environ) -> Answer:
         environ["wsgi.input"] = io.BytesIO()
@@ -175,8 +200,7 @@ class BoundedApplication:
 
     def _refused(self, environ: Environ, error: Refusal | BodyTooSlow | BodyTooLarge) -> Answer:
         """Answer without a thread. The rest of the body is not read, so the connection must close."""
-        with using_id(environ[ENVIRON]):
-            response = self.render_error(environ["PATH_INFO"], error)
+        response = self.render_error(environ["PATH_INFO"], error)
         headers = [*response.items(), ("Connection", "close"), ("Cache-Control", "no-store")]
         return Answer(status=response.status_code, headers=headers, body=response.content)
 
@@ -271,11 +295,7 @@ class BoundedApplication:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
-            with using_id(environ[ENVIRON]):
-                log.info(
-                    "The client read nothing for %.0f s; the response is cut off.",
-                    LONGEST_WAIT_FOR_A_READER,
-                )
+            log.info("The client read nothing for %.0f s; the response is cut off.", LONGEST_WAIT_FOR_A_READER)
         finally:
             await loop.run_in_executor(self.pool, stream.close)
 

@@ -175,6 +175,11 @@ def _is_long(value: Any) -> bool:
     return isinstance(value, str) and _LONG_TEXT < len(value) <= WIDE_TEXT and "\n" not in value
 
 
+def _width(text: str) -> str:
+    """Return the class of a string on one line: it does not break within a table where its column has the room."""
+    return " short" if len(text) <= _LONG_TEXT else " long" if _is_long(text) else ""
+
+
 def size_label(value: Any) -> str:
     """Return the size of a value's JSON text: "312 bytes", "48 KB", "1.1 MB"."""
     size = len(exact_json.dumps(value).encode("utf-8", "surrogatepass"))
@@ -342,7 +347,7 @@ class _Drawing:
         if not text:
             return '<span class="value word">empty text</span>'
         cut = find_cut(text[:_SEARCHED_FOR_LINES], lines=TEXT_LINES_SHOWN, characters=TEXT_CHARACTERS_SHOWN)
-        block = " text" if "\n" in text or len(text) > 2 * WIDE_TEXT else " long" if _is_long(text) else ""
+        block = " text" if "\n" in text or len(text) > 2 * WIDE_TEXT else _width(text)
         if cut == len(text):
             shown = render_exact(text)
             # The element adds the quotation marks, so that copied text stays exact.

@@ -11,6 +11,7 @@ from runs.models.interrupts import Assignee, Comment, Decision, Interrupt, Permi
 from runs.models.policies import Policy, Queue
 from runs.models.run import Checkpoint, CheckpointFile, Outcome, Progress, Run
 from runs.models.signals import Signal
+from runs.models.standing_rules import StandingRule, StandingRuleUse
 from runs.models.step_results import StepResult
 from runs.models.timeline import Event, Feed
 
@@ -47,5 +48,7 @@ __all__ = [
     "Run",
     "Schema",
     "Signal",
+    "StandingRule",
+    "StandingRuleUse",
     "StepResult",
 ]

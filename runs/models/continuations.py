@@ -34,6 +34,7 @@ class Continuation(models.Model):
     effects_skipped = models.PositiveIntegerField(
         default=0, help_text="intents of its lease that got an outcome recorded by an earlier lease"
     )
+    trace_parent = models.CharField(max_length=55, null=True, help_text="W3C traceparent of the answer")
     void_reason = models.CharField(max_length=300, blank=True)
     of = models.ForeignKey(
         "self", on_delete=models.PROTECT, null=True, related_name="+", help_text="the continuation that it replaces"

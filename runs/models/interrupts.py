@@ -98,6 +98,7 @@ class Interrupt(models.Model):
     claimed_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
+    trace_parent = models.CharField(max_length=55, null=True, help_text="W3C traceparent of its creation")
 
     class Meta:
         constraints = [

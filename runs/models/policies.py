@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group
 from django.db import models
 
 from runs.models.agents import Agent
-from runs.states import OnExpiry, OnReject, Risk, SecondFactor
+from runs.states import OnExpiry, OnReject, Risk, RuleRisk, SecondFactor
 
 
 class Queue(models.Model):
@@ -66,6 +66,12 @@ class Policy(models.Model):
         choices=SecondFactor.choices,
         default=SecondFactor.NEVER,
         help_text="which decisions need a second factor of their own",
+    )
+    standing_rules = models.CharField(
+        max_length=6,
+        choices=RuleRisk.choices,
+        default=RuleRisk.NEVER,
+        help_text="the highest risk of requests that a lead's standing rule can decide",
     )
     self_review = models.BooleanField(default=False, help_text="whether the run's initiator can decide")
     quorum = models.PositiveSmallIntegerField(default=1, help_text="how many people must approve the same call")

@@ -14,14 +14,15 @@ from django.db.models import QuerySet
 
 from ledger import prepared_queries, row_digests
 from ledger.actors import agent_actor
-from ledger.digests import digest
 from ledger.errors import PayloadInvalid
 from ledger.prepared_queries import prepared
 from ledger.public_ids import new_id
+from ledger.trace_context import trace_parent
 from ledger.transactions import assert_in_transaction
 from ledger.write_batch import insert_later
 from runs.checkpoints import checkpoint_digests
 from runs.child_runs import policy_for
+from runs.configuration_history import digest_of_record
 from runs.errors import CorrelationTaken
 from runs.facts import record_facts
 from runs.interrupt_requests import (
@@ -35,8 +36,8 @@ from runs.interrupt_requests import (
     get_or_create_schema,
 )
 from runs.interrupts import next_reminder
-from runs.models import Agent, Assignee, Checkpoint, Interrupt, Run
-from runs.policies import InterruptTerms, decide_terms
+from runs.models import Agent, Assignee, Checkpoint, Interrupt, Run, Schema
+from runs.policies import InterruptTerms, ReadPolicies, decide_terms
 from runs.run_status import save_status
 from runs.states import RISK_RANK, InterruptStatus, Kind
 from runs.timeline import record_event
@@ -51,6 +52,7 @@ class PlannedInterrupt:
     verdicts: list[str]
     terms: InterruptTerms
     people: list[User | None]
+    schema: Schema | None
     renews: tuple[int | None, int, int]  # the interrupt that it replaces, with its version and round
 
 
@@ -62,22 +64,35 @@ def plan_interrupts(
     check_assignees: CheckAssignees,
     now: datetime,
     at: str,
+    read: ReadPolicies | None = None,
 ) -> list[PlannedInterrupt]:
-    """Check the interrupts that the locked run requests, before anything is written. ``at``: their JSON Pointer, ``{}``
-    for the index.
+    """Check the interrupts that the locked run requests, before anything else is written. ``at``: their JSON Pointer,
+    ``{}`` for the index.
     """
     return [
-        _plan_interrupt(run, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place))
+        _plan_interrupt(
+            run, wait, agent=agent, check_assignees=check_assignees, now=now, at=at.format(place), read=read
+        )
         for place, wait in enumerate(waits)
     ]
 
 
 def create_interrupts(
-    run: Run, checkpoint: Checkpoint, planned: list[PlannedInterrupt], *, agent: Agent, now: datetime
+    run: Run,
+    checkpoint: Checkpoint,
+    planned: list[PlannedInterrupt],
+    *,
+    agent: Agent,
+    now: datetime,
+    pk: int | None = None,
 ) -> list[Interrupt]:
-    """Create the interrupts of one checkpoint on the locked run and store it."""
+    """Create the interrupts of one checkpoint on the locked run and store it. ``pk``: the key reserved for the first."""
     assert_in_transaction()
-    interrupts = [_create_interrupt(run, checkpoint, plan, agent=agent, now=now) for plan in planned]
+    keys = [pk, *[None] * len(planned)]
+    interrupts = [
+        _create_interrupt(run, checkpoint, plan, agent=agent, now=now, pk=key)
+        for plan, key in zip(planned, keys, strict=False)
+    ]
     run.open_waits = len(interrupts)
     record_event(
         run,
@@ -89,20 +104,29 @@ def create_interrupts(
         interrupts=[interrupt.public_id for interrupt in interrupts],
         queues=[None if interrupt.queue is None else interrupt.queue.slug for interrupt in interrupts],
         # Binds each request to the rules that it was made under, also outside this database.
-        policies=[digest(plan.terms.policy.recorded) for plan in planned],  # type: ignore[attr-defined]  # an annotation
+        policies=[digest_of_record(plan.terms.policy.recorded) for plan in planned],  # type: ignore[attr-defined]  # an annotation
     )
     save_status(run, now, waits_end=max(interrupt.deadline for interrupt in interrupts))
     return interrupts
 
 
 def _plan_interrupt(
-    run: Run, wait: RequestedInterrupt, *, agent: Agent, check_assignees: CheckAssignees, now: datetime, at: str
+    run: Run,
+    wait: RequestedInterrupt,
+    *,
+    agent: Agent,
+    check_assignees: CheckAssignees,
+    now: datetime,
+    at: str,
+    read: ReadPolicies | None,
 ) -> PlannedInterrupt:
     verdicts = check_verdicts(wait, at)
     check_schemas(wait, at)
-    policy = policy_for(run, agent, wait.reason, at=at)
+    policy = policy_for(run, agent, wait.reason, at=at, read=read)
     schema_value = True if wait.input_schema is None else wait.input_schema
-    terms = decide_terms(policy, wait.wish, kind=wait.kind, verdicts=verdicts, schema=schema_value, now=now, at=at)
+    terms = decide_terms(
+        policy, wait.wish, kind=wait.kind, verdicts=verdicts, schema=schema_value, now=now, at=at, read=read
+    )
     if terms.quorum > 1 and wait.input_schema is not None:
         raise PayloadInvalid.at(
             f"{at}/input_schema", "must be absent with a quorum, because only one answer can be used"
@@ -121,18 +145,25 @@ def _plan_interrupt(
     # A run without an event is new, and has no interrupt.
     renewed = _renewed.first(run=run.pk, epoch=run.epoch, key=wait.key) if run.timeline_seq else None
     return PlannedInterrupt(
-        wait=wait, at=at, verdicts=verdicts, terms=terms, people=people, renews=renewed or (None, 0, 0)
+        wait=wait,
+        at=at,
+        verdicts=verdicts,
+        terms=terms,
+        people=people,
+        schema=None if wait.input_schema is None else get_or_create_schema(wait.input_schema),
+        renews=renewed or (None, 0, 0),
     )
 
 
 def _create_interrupt(
-    run: Run, checkpoint: Checkpoint, plan: PlannedInterrupt, *, agent: Agent, now: datetime
+    run: Run, checkpoint: Checkpoint, plan: PlannedInterrupt, *, agent: Agent, now: datetime, pk: int | None
 ) -> Interrupt:
     wait, terms, people = plan.wait, plan.terms, plan.people
     policy, schema_value = terms.policy, True if wait.input_schema is None else wait.input_schema
     renewed_pk, last_version, last_round = plan.renews
     interrupt = _insert(
         Interrupt(
+            pk=pk,
             public_id=new_id("int"),
             run=run,
             agent=agent,
@@ -150,7 +181,7 @@ def _create_interrupt(
             proposal=wait.proposal,
             call_digest=call_digest(wait.proposal),
             evidence=wait.evidence,
-            schema=None if wait.input_schema is None else get_or_create_schema(wait.input_schema),
+            schema=plan.schema,
             verdicts=plan.verdicts,
             metadata=wait.metadata,
             correlation=wait.correlation,
@@ -162,6 +193,7 @@ def _create_interrupt(
                 input_schema=schema_value,
                 facts={fact.name: fact.value for fact in wait.facts},
             ),
+            trace_parent=trace_parent(),
             risk=terms.risk,
             risk_rank=RISK_RANK[terms.risk],
             priority=wait.priority,
@@ -175,7 +207,7 @@ def _create_interrupt(
             renews_id=renewed_pk,
             created_at=now,
         ),
-        is_referenced=bool(people or wait.facts),
+        is_referenced=pk is None and bool(people or wait.facts),
     )
     row_digests.collect_written_row(run.public_id, interrupt)
     if people:

@@ -6,24 +6,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Exists, Q, QuerySet
 
 from ledger import clock, prepared_queries
 from ledger.actors import agent_actor
 from ledger.errors import KeyReused
+from ledger.log_context import note_run
+from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared
 from ledger.public_ids import new_id
 from ledger.transactions import use_case
+from ledger.write_batch import insert_if_new_later
 from runs.checkpoints import Snapshot, write_checkpoint
 from runs.child_runs import find_parent, inherit_initiator
 from runs.continuations import continuation_refs, find_open_continuation, make_continuation
 from runs.external_signals import match_stored_signals
 from runs.interrupt_requests import CheckAssignees, RequestedInterrupt
-from runs.kill_switch import refuse_halted_agent
+from runs.kill_switch import open_halts, read_halt_and_clock, refuse_halted_agent
 from runs.leases import Lease, current_lease, grant_lease
 from runs.locks import locked_runs
-from runs.models import Agent, Continuation, Interrupt, Run
+from runs.models import Agent, Checkpoint, Continuation, Interrupt, Queue, Run
+from runs.policies import ReadPolicies, newest_policy
 from runs.run_status import is_claimable, save_status
 from runs.states import Cause, RunStatus
 from runs.timeline import record_event
@@ -116,17 +122,74 @@ def _ask(
     *, agent: Agent, request: NewRun, wait: RequestedInterrupt, state: Any, check_assignees: CheckAssignees
 ) -> tuple[StartedRun, Interrupt]:
     """Start a run that consists of one interrupt: no lease, and no worker until it is decided."""
-    run, created = _insert_run(agent, request, unclaimed_seconds=UNCLAIMED_ASK_SECONDS, leased=False)
-    if not created:
+    found = read_ask_basis(agent, request.key, wait)
+    if found.is_halted:
+        refuse_halted_agent(agent.pk)
+    if found.is_repeated:
+        run = _lock_repeated_run(agent, request)
         interrupt = Interrupt.objects.get(run=run, epoch=1, key=wait.key, renews=None)
         return StartedRun(run=run, lease=None, created=False), interrupt
-    now = run.created_at
-    planned = plan_interrupts(run, [wait], agent=agent, check_assignees=check_assignees, now=now, at="")
+    now = found.now
+    run = _new_run(agent, request, unclaimed_seconds=UNCLAIMED_ASK_SECONDS, leased=False, now=now, pk=found.run_pk)
+    planned = plan_interrupts(
+        run, [wait], agent=agent, check_assignees=check_assignees, now=now, at="", read=found.policies
+    )
+    insert_if_new_later(run)
+    note_run(run.public_id)
     snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
-    checkpoint = write_checkpoint(run, snapshot, number=0, now=now)
+    checkpoint = write_checkpoint(run, snapshot, number=0, now=now, pk=found.checkpoint_pk)
     record_event(run, "run.started", actor=agent_actor(agent.slug), at=now, **_origin_of(run))
-    [interrupt] = create_interrupts(run, checkpoint, planned, agent=agent, now=now)
+    [interrupt] = create_interrupts(run, checkpoint, planned, agent=agent, now=now, pk=found.interrupt_pk)
     return StartedRun(run=run, lease=None, created=True), interrupt
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskBasis:
+    """What an ask depends on. The keys are reserved for its rows, but not on SQLite."""
+
+    now: datetime
+    is_halted: bool
+    is_repeated: bool  # a run with the key exists
+    policies: ReadPolicies
+    run_pk: int | None = None
+    checkpoint_pk: int | None = None
+    interrupt_pk: int | None = None
+
+
+def read_ask_basis(agent: Agent, key: str, wait: RequestedInterrupt) -> AskBasis:
+    """Read it in one statement. The insert still finds a run that another request with the key commits meanwhile."""
+    slug = wait.wish.queue or ""
+    policy: Any = _ask_basis.first(agent=agent.pk, key=key, reason=wait.reason, queue=slug)
+    if policy is None:  # an unknown reason, which is refused later
+        halted, now = read_halt_and_clock(agent.pk)
+        known = Run.objects.filter(agent=agent, key=key).exists()
+        return AskBasis(now=now, is_halted=halted, is_repeated=known, policies=ReadPolicies())
+    queues = {slug: next(iter(policy.named_queue), None)}
+    return AskBasis(
+        now=policy.read_at,
+        is_halted=policy.is_halted,
+        is_repeated=policy.is_repeated,
+        policies=ReadPolicies(policies={wait.reason: policy}, queues=queues),
+        run_pk=policy.run_pk,
+        checkpoint_pk=policy.checkpoint_pk,
+        interrupt_pk=policy.interrupt_pk,
+    )
+
+
+@prepared
+def _ask_basis(agent: int, key: str, reason: str, queue: str) -> QuerySet[Any]:
+    named = Queue.objects.filter(slug=queue)
+    same_key = Run.objects.filter(~Q(key=""), agent=agent, key=key)  # the condition of the index
+    basis: QuerySet[Any] = newest_policy(agent, reason).annotate(
+        read_at=CurrentTime(),
+        is_halted=Exists(open_halts().filter(agent=agent)),
+        is_repeated=Exists(same_key),
+        named_queue=RowList(named, *[field.name for field in Queue._meta.concrete_fields]),
+        run_pk=NextKey(Run),
+        checkpoint_pk=NextKey(Checkpoint),
+        interrupt_pk=NextKey(Interrupt),
+    )
+    return basis
 
 
 def _insert_run(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased: bool) -> tuple[Run, bool]:
@@ -135,9 +198,20 @@ def _insert_run(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased
     Of two concurrent requests with one key, the second waits for the first commit, inserts nothing and reads that row.
     """
     now = refuse_halted_agent(agent.pk)
+    row = _new_run(agent, request, unclaimed_seconds=unclaimed_seconds, leased=leased, now=now)
+    if prepared_queries.insert_row_if_new(row):
+        note_run(row.public_id)
+        return row, True  # no other transaction sees it before the commit, so it needs no lock
+    return _lock_repeated_run(agent, request), False
+
+
+def _new_run(
+    agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased: bool, now: datetime, pk: int | None = None
+) -> Run:
     parent = find_parent(agent, request.parent) if request.parent else None
     initiator = cast("User | None", request.initiator)
-    row = Run(
+    return Run(
+        pk=pk,
         public_id=new_id("run"),
         agent=agent,
         key=request.key,
@@ -154,12 +228,14 @@ def _insert_run(agent: Agent, request: NewRun, *, unclaimed_seconds: int, leased
         status=RunStatus.RUNNING if leased else RunStatus.READY,
         created_at=now,
     )
-    if prepared_queries.insert_row_if_new(row):
-        return row, True  # no other transaction sees it before the commit, so it needs no lock
+
+
+def _lock_repeated_run(agent: Agent, request: NewRun) -> Run:
     run = locked_runs().get(agent=agent, key=request.key)
+    note_run(run.public_id)
     if run.body_digest != request.body_digest:
         raise KeyReused(f"The key {request.key} started another run.", run=run.public_id)
-    return run, False
+    return run
 
 
 def _origin_of(run: Run) -> dict[str, Any]:

@@ -38,6 +38,17 @@ def python() -> Path:
     return found
 
 
+def installed(*names: str) -> Path:
+    """Return the first of these programs that is there. Without one, fail under CI and skip elsewhere, with the reason."""
+    for name in names:
+        if found := shutil.which(name):
+            return Path(found)
+    problem = f"NOT RUN: {' or '.join(names)} is not installed; Debian has packages: redis-server, rabbitmq-server"
+    if os.environ.get("CI"):
+        pytest.fail(problem)
+    pytest.skip(problem)
+
+
 @functools.cache
 def restate_server() -> Path:
     """Return the server of Restate, installed from npm. Without npm, fail under CI and skip elsewhere, with the reason."""

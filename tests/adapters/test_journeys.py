@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
-from collections.abc import Iterator
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import httpx
 import pytest
 from django.conf import settings
 
 from tests import own_processes
-from tests.adapters.environment import python, restate_server
+from tests.adapters.environment import installed, python, restate_server
 from tests.adapters.world import KILLED, World, a_world, is_open
 
 MCP_SERVER = settings.ROOT / "clients/python/src/reviewqueue_client/adapters/mcp_server.py"
@@ -57,6 +63,73 @@ def the_journey(
         }
         assert world.outcomes(process) == {key: outcomes[key] for key in keys}
     assert [order["key"] for order in world.orders() if order["key"] in keys] == [decided]
+
+
+ELICIT_A_URL = """
+import asyncio
+from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams
+from reviewqueue_client import AsyncClient
+from reviewqueue_client.adapters.mcp_elicitation import ElicitationRequests
+
+async def main():
+    people = ElicitationRequests(AsyncClient(), server="bank", key="url", queue="purchasing", defaults={"title": "Bank"})
+    nested = {"type": "object", "properties": {"crew": {"type": "object"}}}
+    unsupported = {"type": "object", "properties": {"day": {"type": "string", "patern": "x"}}}
+    for asked in (
+        ElicitRequestFormParams(message="Who?", requested_schema=nested),
+        ElicitRequestFormParams(message="Who?", requested_schema=unsupported),
+        ElicitRequestURLParams(message="Pay", url="javascript:alert(1)"),
+        ElicitRequestURLParams(message="Pay", url="https://bank.example/pay"),
+        ElicitRequestURLParams(message="Pay", url="https://bank.example/pay"),
+    ):
+        result = await people(None, asked)
+        print(getattr(result, "action", None) or result.message, getattr(result, "content", None))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.long
+def test_mcp_elicitation(world: World):
+    program, keys = "mcp_elicitation/agent.py", [f"crew-{place}" for place in range(1, 4)]
+    answered, declined, cancelled = keys
+    with world.running(program, "crew-4", DEADLINE="PT2S") as process:
+        late = world.request("Crew of crew-4")
+        assert world.closed(late) == "expired"
+        assert world.outcomes(process) == {"crew-4": "not planned: cancel"}
+    with world.running(program, *keys, MODE="2026-07-28"):
+        requests = {key: world.request(f"Crew of {key}") for key in keys}
+    crew = {"day": "2026-12-03", "people": 3}
+    assert world.decide(requests[answered], "answer", input=crew | {"people": 7}) == "input_invalid"
+    assert world.decide(requests[answered], "answer", input=crew) == "decided"
+    assert world.decide(requests[answered], "decline") == "already_decided"
+    assert world.decide(requests[declined], "decline", message="No crew is free.") == "decided"
+    world.cancel(requests[cancelled])
+    expected = dict(zip(keys, ["3 people from 2026-12-03", "not planned: decline", "not planned: cancel"], strict=True))
+    for _ in range(2):
+        with world.running(program, *keys, MODE="2026-07-28") as process:
+            assert world.outcomes(process) == expected
+    with world.running(program, "crew-5", MODE="legacy") as process:
+        assert world.decide(world.request("Crew of crew-5"), "answer", input=crew) == "decided"
+        assert world.outcomes(process) == {"crew-5": "3 people from 2026-12-03"}
+
+
+@pytest.mark.long
+def test_mcp_elicitation_of_urls_and_of_what_people_cannot_be_asked(world: World):
+    script = world.folder / "elicit_a_url.py"
+    script.write_text(ELICIT_A_URL)
+    with world.running(str(script)) as process:
+        first = world.request("Bank")
+        assert world.decide(first, "answer", input=False) == "input_invalid"
+        assert world.decide(first, "answer", input=True) == "decided"
+        second = own_processes.eventually(lambda: world.waiting().get("Bank"), within=60)
+        assert world.decide(second, "decline") == "decided"
+        printed, errors = process.communicate(timeout=120)
+    nested, unsupported, scheme, accepted, refused = printed.splitlines()
+    assert nested == "requestedSchema must have primitive members only (got crew). None", errors
+    assert unsupported.startswith("The request is not valid") or "patern" in unsupported
+    assert scheme == "url must begin with https://, or with http:// on this machine. None"
+    assert (accepted, refused) == ("accept None", "decline None")
 
 
 @pytest.mark.long
@@ -133,6 +206,63 @@ def test_langgraph(world: World):
     the_journey(world, "langgraph/agent.py", kill_at="before POST effects/.*/outcome", expired_as="not ordered")
 
 
+@pytest.mark.slow
+def test_session_store(world: World):
+    """A message that arrives before the run continues overtakes the approval; reviewer and agent see what changed."""
+    program = "session_store/agent.py"
+    with world.running(program, "chat-1"):
+        first = world.request("Order chat-1")
+    assert world.decide(first) == "decided"
+    with world.running("session_store/say.py", "chat-1", "Order 2 hoists.") as customer:
+        assert customer.wait(timeout=60) == 0
+    with world.running(program, "chat-1", kill_at="after POST facts") as process:
+        assert process.wait(timeout=300) == KILLED
+    with world.running(program, "chat-1"):
+        second = world.request("Order chat-1")
+        shown = world.server.call("GET", f"interrupts/{second}")
+        assert shown["proposal"]["arguments"]["amount"] == "368000.00"
+        [drift] = [one["value"] for one in shown["evidence"] if one["label"] == "Changed since the last decision"]
+        assert drift == "Added messages: 1\n\nuser: Order 2 hoists."
+        assert world.decide(first) != "decided"
+    assert world.decide(second, state_version=shown["state_version"]) == "decided"
+    with world.running(program, "chat-1") as process:
+        assert world.outcomes(process) == {"chat-1": {"order": "PO-chat-1", "amount": "368000.00"}}
+    assert [order["amount"] for order in world.orders() if order["key"] == "chat-1"] == ["368000.00"]
+
+
+@pytest.mark.long
+def test_session_store_without_a_change(world: World):
+    the_journey(world, "session_store/agent.py", kill_at="before POST complete", expired_as="not ordered")
+
+
+@pytest.mark.long
+def test_process_image(world: World):
+    """Journeys with images; then the catalogue changes while people decide, and a credential that is not valid."""
+    program = "process_image/agent.py"
+    the_journey(world, program, kill_at="before POST effects/.*/outcome", expired_as="not ordered")
+    with world.running(program, "image-1"):
+        first = world.request("Order image-1")
+    run = world.run_of(first)
+    assert world.decide(first) == "decided"
+    with world.running(program, "image-1", PRICE="190000.00"):  # the image is stale
+        second = world.request("Order image-1")
+        shown = world.server.call("GET", f"interrupts/{second}")
+        assert shown["proposal"]["arguments"]["amount"] == "190000.00"
+        [stale] = [one["value"] for one in shown["evidence"] if one["label"] == "Changed since the last decision"]
+        assert stale == "connection catalogue: hoists 184000.00 → hoists 190000.00"
+    assert world.decide(second, state_version=shown["state_version"]) == "decided"
+    with world.running(program, "image-1", PRICE="190000.00", CREDENTIAL="2020-01-01"):
+        own_processes.eventually(lambda: "lease.handed_back" in events_of(world, run), within=120)
+        assert "image-1" not in [order["key"] for order in world.orders()]
+    with world.running(program, "image-1", PRICE="190000.00") as process:
+        assert world.outcomes(process) == {"image-1": {"order": "PO-image-1", "amount": "190000.00"}}
+    assert [order["key"] for order in world.orders()].count("image-1") == 1
+
+
+def events_of(world: World, run: str) -> list[str]:
+    return [event["type"] for event in world.server.call("GET", f"runs/{run}/timeline?limit=100")["events"]]
+
+
 @pytest.mark.long
 def test_dbos(world: World):
     the_journey(world, "dbos/agent.py", kill_at="before POST complete", expired_as="not ordered: expired")
@@ -177,14 +307,100 @@ def test_restate(world: World):
         )
 
 
+@contextlib.contextmanager
+def step_functions(world: World) -> Iterator[dict[str, str]]:
+    """Run an emulator of Step Functions and SQS, and return the environment of its users."""
+    port = own_processes.free_port()
+    address = f"http://127.0.0.1:{port}"
+    command = ["-H", "127.0.0.1", "-p", str(port)]
+    with world.engine(python().with_name("moto_server"), *command, port=port, MOTO_PORT=str(port)):
+        executes = {"stepfunctions": {"execute_state_machine": True}}
+        httpx.post(f"{address}/moto-api/config", json=executes, timeout=60).raise_for_status()
+        yield {
+            "AWS_ENDPOINT_URL": address,
+            "AWS_DEFAULT_REGION": "eu-central-1",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "REVIEW_QUEUE_TOKEN_KEYS": base64.urlsafe_b64encode(bytes(range(32))).decode(),
+        }
+
+
+def aws(environment: dict[str, str], action: str, **body: Any) -> Any:
+    """Call Step Functions. The emulator reads only the region of the signature."""
+    signature = "AWS4-HMAC-SHA256 Credential=test/20260101/eu-central-1/states/aws4_request"
+    headers = {"X-Amz-Target": f"AWSStepFunctions.{action}", "Authorization": signature}
+    headers["Content-Type"] = "application/x-amz-json-1.0"
+    return httpx.post(environment["AWS_ENDPOINT_URL"], content=json.dumps(body), headers=headers, timeout=60).json()
+
+
+@pytest.mark.long
+def test_step_functions(world: World):
+    with step_functions(world) as environment:
+        the_journey(
+            world,
+            "step_functions/agent.py",
+            kill_at="before POST effects/.*/outcome",  # the task has its result, which its history shows later
+            expired_as="not ordered: expired",
+            **environment,
+        )
+
+
+@pytest.mark.long
+def test_heartbeats_keep_a_task_of_step_functions_and_its_owner_learns_of_a_lost_one(world: World):
+    with step_functions(world) as environment:
+        often = environment | {"HEARTBEAT": "2"}
+        execution = "arn:aws:states:eu-central-1:123456789012:execution:Purchase-2:"
+
+        def status_of(key: str) -> str:
+            return str(aws(environment, "DescribeExecution", executionArn=execution + key)["status"])
+
+        with world.running("step_functions/agent.py", "aws-0", kill_at="after POST asks", **environment) as process:
+            assert process.wait(timeout=300) == KILLED  # the token comes again, and is the same request
+        with world.running("step_functions/agent.py", "aws-0", **environment) as process:
+            request, until = world.request("Order aws-0"), time.monotonic() + 7
+            own_processes.eventually(lambda: time.monotonic() > until, within=60)
+            assert world.decide(request) == "decided"
+            assert world.outcomes(process) == {"aws-0": {"order": "PO-aws-0", "amount": "184000.00"}}
+        with world.running("step_functions/agent.py", "aws-1", **often):
+            request, until = world.request("Order aws-1"), time.monotonic() + 5
+            own_processes.eventually(lambda: time.monotonic() > until, within=60)
+            assert status_of("aws-1") == "RUNNING"
+        own_processes.eventually(lambda: status_of("aws-1") != "RUNNING", within=60)  # nothing sends heartbeats
+        assert world.decide(request) == "decided"
+
+        run = world.run_of(request)
+        with world.running("step_functions/agent.py", "aws-2", **often):
+            own_processes.eventually(lambda: world.run(run)["status"] == "blocked", within=120)
+            [hold] = world.run(run)["holds"]
+            assert (hold["kind"], hold["subject"]) == ("unknown_effect", "task-result-confirmed")
+            said = {"resolution": "failed", "attempt": 1, "reason": "The execution has timed out."}
+            path = f"runs/{run}/effects/task-result-confirmed/resolve"
+            world.server.call("POST", path, said, key=world.owner_token())
+            own_processes.eventually(lambda: world.run(run)["status"] == "failed", within=120)
+            assert world.run(run)["outcome"]["result"]["code"] == "task_closed"
+            second = world.request("Order aws-2")
+        own_processes.eventually(lambda: status_of("aws-2") != "RUNNING", within=60)
+        with world.running("step_functions/agent.py", "aws-3", **often):
+            assert world.closed(second) == "cancelled"  # people do not decide in vain
+
+        history = json.dumps(aws(environment, "GetExecutionHistory", executionArn=execution + "aws-1"))
+        [token] = set(re.findall(r"token\W+([0-9a-f-]{36})", history))
+        checkpoint = world.server.call("GET", f"runs/{run}/checkpoints/1", key=world.server.key)
+        assert checkpoint["state"]["target"]["task_token"].startswith("gAAAA")
+        files = [path for path in world.folder.rglob("*") if path.is_file() and path.name != "moto_server.log"]
+        assert not [path.name for path in files if token.encode() in path.read_bytes()]
+    assert [order["key"] for order in world.orders() if order["key"].startswith("aws-")] == ["aws-0"]
+
+
 #: A delivery, the same again, and one without a correlation id; then what is in the stream of dead letters.
-OTHER_SYSTEM = """
+OTHER_NATS = """
 import asyncio, json, os, nats
 
 async def main():
     broker = await nats.connect(os.environ["NATS"])
     stream = broker.jetstream()
-    body, headers = json.dumps({"crates": 12}).encode(), {"Nats-Msg-Id": "goods-in-1", "Correlation-Id": "PO-2231"}
+    body, correlation = json.dumps({"crates": 12}).encode(), os.environ["CORRELATION"]
+    headers = {"Nats-Msg-Id": "goods-in-1", "Correlation-Id": correlation}
     for _ in range(2):
         await stream.publish("signals.delivered", body, headers=headers)
     await stream.publish("signals.delivered", body, headers={"Nats-Msg-Id": "goods-in-2"})
@@ -197,44 +413,140 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.long
-def test_nats(world: World):
-    """The broker is stopped while a run waits for its answer, and started after the answer."""
-    port = own_processes.free_port()
-    address = {"NATS": f"nats://127.0.0.1:{port}"}
-    command = [
-        "--jetstream",
-        "--addr",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--store_dir",
-        str(world.folder / "jetstream"),
-    ]
-    broker = python().with_name("nats-server")
-    with world.engine(broker, *command, port=port):
+Broker = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+def the_broker_journey(world: World, program: str, other_system: str, broker: Broker, **address: str) -> None:
+    """The journey; then the broker is stopped while a run waits for its answer, and is started after the answer.
+
+    ``other_system``: sends a signal twice, and one without a correlation id, which is a dead letter.
+    """
+    name = program.partition("/")[0]
+    key, correlation = f"{name}-5", f"PO-{name}"
+    with broker():
         the_journey(
             world,
-            "nats/agent.py",
+            program,
             kill_at="before POST complete",  # the outcome is published, and is published again
             expired_as="not ordered: expired",
             expires_first=True,
             **address,
         )
     with contextlib.ExitStack() as stack:
-        with world.engine(broker, *command, port=port):
-            process = stack.enter_context(world.running("nats/agent.py", "nats-5", **address))
-            request = world.request("Order nats-5")
-            delivery = {"key": "delivery", "kind": "event", "reason": "event", "title": "Delivery"}
-            asked = world.server.call("POST", "asks", delivery | {"correlation": "PO-2231"}, key=world.server.key)
-            (world.folder / "other_system.py").write_text(OTHER_SYSTEM)
-            with world.running(str(world.folder / "other_system.py"), **address) as other:
+        with broker():
+            process = stack.enter_context(world.running(program, key, **address))
+            request = world.request(f"Order {key}")
+            delivery = {"key": f"delivery {name}", "kind": "event", "reason": "event", "title": "Delivery"}
+            asked = world.server.call("POST", "asks", delivery | {"correlation": correlation}, key=world.server.key)
+            script = world.folder / f"other_system_{name}.py"
+            script.write_text(other_system)
+            with world.running(str(script), CORRELATION=correlation, **address) as other:
                 dead = world.outcomes(other)
-            assert dead == {"dead": "the header 'Correlation-Id' is missing", "body": {"crates": 12}}
+            assert "is missing" in dead["dead"]
+            assert dead["body"] == {"crates": 12}
             assert world.closed(asked["interrupt"]["id"]) == "answered"
         assert world.decide(request) == "decided"  # while no broker runs
-        with world.engine(broker, *command, port=port):
-            assert world.outcomes(process) == {"nats-5": {"order": "PO-nats-5", "amount": "184000.00"}}
-    signals = world.server.call("GET", "signals?correlation=PO-2231", key=world.server.key)["signals"]
+        with broker():
+            assert world.outcomes(process) == {key: {"order": f"PO-{key}", "amount": "184000.00"}}
+    signals = world.server.call("GET", f"signals?correlation={correlation}", key=world.server.key)["signals"]
     assert [signal["status"] for signal in signals] == ["used"]
-    assert [order["key"] for order in world.orders()].count("nats-5") == 1
+    assert [order["key"] for order in world.orders()].count(key) == 1
+
+
+@pytest.mark.long
+def test_nats(world: World):
+    port = own_processes.free_port()
+    own = ["--addr", "127.0.0.1", "--port", str(port), "--store_dir", str(world.folder / "jetstream")]
+    server = python().with_name("nats-server")
+    address = f"nats://127.0.0.1:{port}"
+    the_broker_journey(
+        world, "nats/agent.py", OTHER_NATS, lambda: world.engine(server, "--jetstream", *own, port=port), NATS=address
+    )
+
+
+OTHER_REDIS = """
+import asyncio, json, os
+from redis.asyncio import Redis
+
+async def main():
+    redis, correlation = Redis.from_url(os.environ["REDIS"]), os.environ["CORRELATION"]
+    entry = {"type": "delivered", "body": json.dumps({"crates": 12})}
+    for _ in range(2):
+        await redis.xadd("signals", entry | {"message_id": "goods-in-1", "correlation_id": correlation})
+    await redis.xadd("signals", entry | {"message_id": "goods-in-2"})
+    [[_, [[_, dead]]]] = await redis.xread({"dead": "0"}, block=60_000)
+    print(json.dumps({"dead": dead[b"reason"].decode(), "body": json.loads(dead[b"body"])}))
+    await redis.aclose()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.long
+def test_redis(world: World):
+    port = own_processes.free_port()
+    own = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(world.folder)]
+    server = installed("valkey-server", "redis-server")
+    durable = ["--appendonly", "yes", "--appendfsync", "always"]
+    the_broker_journey(
+        world,
+        "redis/agent.py",
+        OTHER_REDIS,
+        lambda: world.engine(server, *own, *durable, port=port),
+        REDIS=f"redis://127.0.0.1:{port}",
+    )
+
+
+OTHER_AMQP = """
+import asyncio, json, os
+import aio_pika
+
+async def main():
+    broker, correlation = await aio_pika.connect(os.environ["AMQP"]), os.environ["CORRELATION"]
+    channel = await broker.channel()
+    def message(id_, **more):
+        body = json.dumps({"crates": 12}).encode()
+        return aio_pika.Message(body, message_id=id_, type="delivered", delivery_mode=2, **more)
+    for _ in range(2):
+        await channel.default_exchange.publish(message("goods-in-1", correlation_id=correlation), "signals")
+    await channel.default_exchange.publish(message("goods-in-2"), "signals")
+    queue = await channel.declare_queue("dead", durable=True)
+    async with queue.iterator() as messages:
+        async for dead in messages:
+            print(json.dumps({"dead": dead.headers["reason"], "body": json.loads(dead.body)}))
+            break
+    await broker.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.long
+def test_amqp(world: World):
+    port, names, distribution = (own_processes.free_port() for _ in range(3))
+    folder = world.folder / "rabbitmq"
+    folder.mkdir()
+    (folder / "plugins").write_text("[].")
+    options = {
+        "HOME": str(folder),
+        "ERL_EPMD_PORT": str(names),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODENAME": "test@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(distribution),
+        "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+        "RABBITMQ_LOG_BASE": str(folder / "logs"),
+        "RABBITMQ_PID_FILE": str(folder / "pid"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+        "RUNNING_UNDER_SYSTEMD": "1",  # without a shell around it
+    }
+    server = installed("/usr/lib/rabbitmq/bin/rabbitmq-server")
+    with world.engine(installed("epmd"), "-port", str(names), "-address", "127.0.0.1", port=names):
+        the_broker_journey(
+            world,
+            "amqp/agent.py",
+            OTHER_AMQP,
+            lambda: world.engine(server, port=port, **options),
+            AMQP=f"amqp://guest:guest@127.0.0.1:{port}/",
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -30,6 +31,7 @@ SET_UP = [
     "add_person ana@example.org --role reviewer --queue purchasing",
     "add_agent buyer --owner platform",
     "add_effect_rule issue_purchase_order --agent buyer --reason approval.action",
+    "add_effect_rule '*_task_result' --agent buyer --allow",
 ]
 
 
@@ -126,8 +128,24 @@ class World:
 
     def cancel(self, interrupt: str) -> None:
         """Cancel the run of a request, as its agent's program does."""
-        run = self.server.call("GET", f"interrupts/{interrupt}")["run"]["id"]
+        run = self.run_of(interrupt)
         self.server.call("POST", f"runs/{run}/cancel", {"reason": "No longer needed."}, key=self.server.key)
+
+    def run_of(self, interrupt: str) -> str:
+        """Return the id of the run of a request."""
+        return str(self.server.call("GET", f"interrupts/{interrupt}")["run"]["id"])
+
+    def run(self, run: str) -> dict[str, Any]:
+        """Return the run as its agent reads it."""
+        found: dict[str, Any] = self.server.call("GET", f"runs/{run}", key=self.server.key)
+        return found
+
+    def owner_token(self) -> str:
+        """Add an owner of the agent, and return the personal token."""
+        command = "add_person olga@example.org --role owner --agent buyer"
+        printed = own_processes.run_commands([command], environment=self.server.environment)
+        [token] = re.findall(r"rq_[0-9a-z]+_[A-Za-z0-9_-]{43}", printed)
+        return str(token)
 
     def closed(self, interrupt: str) -> str:
         """Wait until the request is closed, and return its status."""

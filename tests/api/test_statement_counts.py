@@ -88,7 +88,7 @@ def test_a_heartbeat():
 def test_an_ask():
     worker = a_worker()
     found = statements(worker, "POST", "asks", the_approval(), 201)
-    at_most(found, sqlite=10, postgresql=7)
+    at_most(found, sqlite=8, postgresql=3)
 
 
 def test_the_begin_of_an_effect_its_outcome_and_the_completion():

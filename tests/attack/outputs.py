@@ -13,6 +13,11 @@ from django.core import mail
 from django.utils.log import AdminEmailHandler
 from django_q.models import OrmQ
 
+from ledger.log_context import log_context
+from reviewqueue.serving.access_log import record_request
+from reviewqueue.serving.json_log import JsonFormatter
+from reviewqueue.serving.request_ids import CONTEXT, AddRequestId
+
 
 def stored() -> str:
     """Return every value of every row, with sessions, tasks and their results as they are read back."""
@@ -33,15 +38,17 @@ def _values() -> Iterator[str]:
 
 
 class Log(logging.Handler):
-    """Keeps each record as a log file would have it and as an error report would tell it, by the handler of Django."""
+    """Keeps each record as a log file would have it, as text and as JSON, and as an error report would tell it."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.DEBUG)
         self.lines: list[str] = []
         self.reports = AdminEmailHandler(include_html=True)
         self.reports.setFormatter(logging.Formatter())
+        self.addFilter(AddRequestId())
 
     def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(JsonFormatter().format(record))
         self.lines.append(logging.Formatter("%(name)s %(message)s %(args)s").format(record))
         if record.levelno >= logging.ERROR:
             self.reports.emit(record)
@@ -53,6 +60,15 @@ class Log(logging.Handler):
     def forget(self) -> None:
         self.lines.clear()
         mail.outbox.clear()
+
+
+def write_access_line(response: Any) -> None:
+    """Write the line of the access log that `web` writes for this response."""
+    environ = response.wsgi_request.META
+    status = response.status_code
+    context = environ[CONTEXT]
+    with log_context(**context.ids):
+        record_request(environ, context, client="192.0.2.1", status=status, size=3, seconds=0.0123)
 
 
 def answer_text(response: Any) -> str:

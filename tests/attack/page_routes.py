@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -22,7 +24,7 @@ from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoin
 from runs.external_signals import SignalRequest, receive_signal
 from runs.holds import open_hold
 from runs.locks import locked_runs
-from runs.models import Agent, Decision, Event, Interrupt, Queue, Run, Signal
+from runs.models import Agent, Decision, Event, Interrupt, Queue, Run, Signal, StandingRule
 from runs.run_status import save_status
 from runs.states import HoldKind
 from runs.use_cases.complete_run import fail_run
@@ -30,6 +32,7 @@ from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
 from tests.runs.leased_run_builders import a_leased_run, begin, let_go, report
+from tests.standing_rule_builders import a_standing_rule
 
 #: Who comes. The initiator started the run that waits; a disabled one is still signed in by an old session.
 KINDS = ("nobody", "disabled", "stranger", "reviewer", "lead", "auditor", "initiator", "owner", "operator")
@@ -207,6 +210,20 @@ def _new_version(world: PageWorld, kind: str) -> dict[str, str]:
     return page.context["texts"] | named | {"queue": "engineering", "any_queue": "", "quorum": "2"}
 
 
+def _a_rule() -> str:
+    """Return the id of the standing rule of the world's lead, which is made once."""
+    known = StandingRule.objects.first()
+    return (known or a_standing_rule(builders.a_person("lea@example.org"))).public_id
+
+
+def _new_rule(world: PageWorld, kind: str) -> dict[str, Any]:
+    builders.a_policy(standing_rules="low")
+    bounds = {"pointer": ["/arguments/amount", ""], "test": ["below", "equals"], "value": ["20", ""]}
+    named = {"queue": "engineering", "agent": "purchase-requests", "reason": "approval.action", "call": "refund"}
+    ends_at = f"{clock.now() + timedelta(days=3):%Y-%m-%dT%H:%M}"
+    return named | bounds | {"max_uses": "5", "ends_at": ends_at, "note": "Small refunds.", "act": "save"}
+
+
 #: Everyone who can see a request can comment on it.
 WHO_SEE = frozenset(SIGNED_IN) - {"stranger"}
 WHO_DECIDE = frozenset({"reviewer", "lead"})
@@ -309,6 +326,17 @@ PAGES: dict[str, Page] = {
     "queues/add": Page(lambda _: "/queues/add", None, _with(name="invoices", owner="finance"), frozenset({"operator"})),
     "queues/<slug:slug>/<slug:verb>": Page(
         lambda _: "/queues/engineering/close", None, _closed_queue, frozenset({"operator"})
+    ),
+    "rules": Page(lambda _: "/rules", ALL_READ),
+    "rules/new": Page(
+        lambda _: "/rules/new", dict.fromkeys(SIGNED_IN, 404) | {"lead": 200}, _new_rule, frozenset({"lead"})
+    ),
+    "rules/<slug:rule_id>": Page(lambda _: f"/rules/{_a_rule()}", SEES | {"initiator": 404}),
+    "rules/<slug:rule_id>/revoke": Page(
+        lambda _: f"/rules/{_a_rule()}/revoke",
+        None,
+        _with(reason="It is too wide."),
+        frozenset({"lead", "owner", "operator"}),
     ),
     "policies/edit": Page(
         lambda _: "/policies/edit?reason=approval.action",

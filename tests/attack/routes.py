@@ -24,6 +24,7 @@ from tests.api.calls import (
     the_suspend,
     the_wait,
 )
+from tests.standing_rule_builders import a_standing_rule
 
 _numbers = itertools.count(1)
 
@@ -295,6 +296,18 @@ POLICY: dict[str, Any] = {
 }
 
 
+STANDING_RULE: dict[str, Any] = {
+    "queue": "engineering",
+    "agent": "purchase-requests",
+    "reason": "approval.action",
+    "call": "refund",
+    "bounds": [{"pointer": "/arguments/amount", "test": "below", "value": "20"}],
+    "max_uses": 50,
+    "ends_at": "2126-01-01T12:00:00+01:00",
+    "note": "Small refunds are always right.",
+}
+
+
 def _redeliver(world: World) -> Good:
     world.worker.post("webhooks", _webhook())
     world.run()
@@ -476,6 +489,17 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "policies"): _of_people(lambda _: Good("policies"), reviewer=404),
     ("POST", "policies"): _of_people(lambda _: Good("policies", POLICY | {"based_on": 1}), reviewer=404),
     ("POST", "policies/preview"): _of_people(lambda _: Good("policies/preview", POLICY), reviewer=404),
+    ("GET", "standing-rules"): _of_people(lambda _: Good("standing-rules"), stranger=200),
+    ("POST", "standing-rules"): _of_people(lambda _: Good("standing-rules", STANDING_RULE), reviewer=404),
+    ("POST", "standing-rules/preview"): _of_people(
+        lambda _: Good("standing-rules/preview", STANDING_RULE), reviewer=404
+    ),
+    ("GET", "standing-rules/<id:rule_id>"): _of_people(
+        lambda _: Good(f"standing-rules/{a_standing_rule().public_id}"), reviewer=200
+    ),
+    ("POST", "standing-rules/<id:rule_id>/revoke"): _of_people(
+        lambda _: Good(f"standing-rules/{a_standing_rule().public_id}/revoke", {"reason": "too wide"}), reviewer=403
+    ),
     ("GET", "runs/<id:run_id>/evidence"): _of_people(_seen_run("/evidence")),
     ("GET", "decisions/<id:decision_id>/evidence"): _of_people(_evidence_of_decision),
     ("GET", "evidence"): _of_people(

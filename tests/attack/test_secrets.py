@@ -21,7 +21,7 @@ from ledger.exact_json import dumps
 from reviewqueue import tasks
 from reviewqueue.api import authentication
 from tests import builders
-from tests.attack.outputs import Log, answer_text, stored, traceback_text
+from tests.attack.outputs import Log, answer_text, stored, traceback_text, write_access_line
 from tests.attack.page_routes import PAGES, a_page_world, admin_addresses
 from tests.attack.routes import ROUTES, a_world
 from tests.pages import desk
@@ -45,7 +45,10 @@ HEADERS = {
     "Referer": f"http://testserver/account/login/?token={MARKER}",
 }
 QUERY = "&".join(f"{name}={MARKER}" for name in NAMES)
-LOGGERS = ("", "django.request", "django.security", "reviewqueue", "runs", "ledger", "allauth", "django-q", "httpx")
+LOGGERS = (
+    *("", "django.request", "django.security", "reviewqueue", "reviewqueue.access", "runs", "ledger", "allauth"),
+    *("django-q", "httpx"),
+)
 
 
 @pytest.fixture
@@ -85,6 +88,7 @@ def assert_unseen(marker: str, log: Log, *answers: Any) -> None:
     """Nothing that was answered, written to the log, reported or stored holds the marker."""
     for response in answers:
         assert marker not in answer_text(response)
+        write_access_line(response)
     assert marker not in log.text()
     assert marker not in stored()
     log.forget()

@@ -31,6 +31,7 @@ from tests.runs.test_external_signals import an_event
 from tests.runs.test_unclaimed_continuations import offered_since
 from tests.runs.test_versions import unread_by
 from tests.second_factors import PASSWORD, code, recovery_codes
+from tests.standing_rule_builders import a_decided_refund, a_refund
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 #: Every rule up to level AA, best practices and experimental ones. Without one: it forbids the `tabindex` of a table that
@@ -360,6 +361,28 @@ def a_policy_in_preview(page: Page) -> None:
     page.get_by_role("heading", name="What changes").wait_for()
 
 
+def a_standing_rule_with_faults(page: Page) -> None:
+    desk.lena().groups.add(builders.a_group("engineering-leads"))
+    builders.a_policy(standing_rules="low")
+    page.goto(f"/rules/new?interrupt={a_refund().public_id}")
+    page.get_by_label("Why").fill("Small refunds of this shop are always right, " * 6)
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="What it would decide").wait_for()
+    page.get_by_label("Member").nth(1).fill("/name")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_text("must be a JSON Pointer").wait_for()
+
+
+def a_standing_rule_and_its_list(page: Page) -> None:
+    lena = desk.lena()
+    lena.groups.add(builders.a_group("engineering-leads"))
+    rule, _ = a_decided_refund(lena)
+    page.goto("/rules")
+    page.get_by_role("link", name="refund").wait_for()
+    assert findings(page) == []
+    page.goto(f"/rules/{rule.public_id}")
+
+
 def a_forgotten_password(page: Page) -> None:
     page.context.clear_cookies()
     page.goto("/account/password/reset/")
@@ -444,6 +467,8 @@ PAGES = [
     what_owners_resolve,
     queues_and_policies,
     a_policy_in_preview,
+    a_standing_rule_with_faults,
+    a_standing_rule_and_its_list,
     a_forgotten_password,
     measures,
     no_measures,

@@ -454,7 +454,7 @@ LINES_AND_BASELINES = """
   const cells = [...document.querySelectorAll('.happen .call dd')];
   const soon = document.querySelector('.head .when.soon');
   return {
-    broken: [...document.querySelectorAll('.value.long bdi, time, .call .num:not(.long)')]
+    broken: [...document.querySelectorAll('.value.long bdi, .sheet td > .value.short bdi, time, .call .num:not(.long)')]
       .filter((element) => element.checkVisibility() && rows(element) > 1).map((element) => element.textContent),
     beyond: cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent),
     baseline: Math.abs(textBottom(soon) - textBottom(soon.closest('.meta > .when > span'))),
@@ -473,6 +473,7 @@ def test_values_times_and_amounts_stay_on_their_lines_and_beside_each_other(lena
     desk.a_label("pay_invoice", "Pay {amount} EUR", amount={"label": "Amount", "unit": "EUR"})
     evidence = [{"label": "Bank account according to the register of suppliers", "value": arguments["iban"]}]
     interrupt = desk.an_order(proposal={"name": "pay_invoice", "arguments": arguments}, evidence=evidence)
+    desk.change_a_fact(interrupt)
     builders.move_deadline(interrupt, clock.now() + timedelta(minutes=38))
     open_wait(lenas, interrupt)
     for width in (1440, 768, 360):

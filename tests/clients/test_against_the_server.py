@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -93,6 +95,59 @@ def test_the_tests_of_the_typescript_client_pass(built: None):
     subprocess.run(["node", "--test", "test/"], cwd=TYPESCRIPT, check=True, capture_output=True)
 
 
+# --- attachments --------------------------------------------------------------------------------------------------------
+
+PDF = b"%PDF-1.7\n1 0 obj\n<< /Type /Catalog >>\nendobj\ntrailer << /Root 1 0 R >>\n%%EOF\n"
+READ_THE_ANSWER = {
+    "python": """
+from reviewqueue_client import Client, Run
+[claim] = Client().call("POST", "continuations/claim", {"lease_seconds": 30, "code_version": KEY}, idempotency_key=KEY)
+run = Run(Client(), claim, lease_seconds=30)
+[file] = run.answers[KEY].attachments
+print(file.name, file.media_type, file.size, run.download(file).hex())
+run.complete()
+""",
+    "typescript": """
+import { Client, Run } from "INDEX";
+const body = { lease_seconds: 30, code_version: KEY };
+const [claim] = await new Client().call("POST", "continuations/claim", body, { idempotencyKey: KEY });
+const run = new Run(new Client(), claim, 30);
+const [file] = run.answers[KEY].attachments;
+console.log(file.name, file.media_type, file.size, Buffer.from(await run.download(file)).toString("hex"));
+await run.complete();
+""",
+}
+
+
+@pytest.mark.slow
+@EACH_CLIENT
+def test_a_file_that_a_reviewer_attached_is_downloaded_with_the_answer(client: str, world: World, built: None):
+    key = f"certificate-{client}"
+    schema = {"type": "string", "format": "attachment"}
+    asked = {
+        "key": key,
+        "title": "Certificate",
+        "reason": "approval.action",
+        "input_schema": schema,
+        "code_version": key,
+    }
+    interrupt = world.server.call("POST", "asks", asked, key=world.server.key)["interrupt"]["id"]
+    upload = urllib.request.Request(  # noqa: S310
+        f"{world.server.base}/api/v1/interrupts/{interrupt}/attachments?name=LT-2026.pdf",
+        data=PDF,
+        headers={"Authorization": f"Bearer {world.server.token}", "Content-Type": "application/octet-stream"},
+    )
+    with urllib.request.urlopen(upload) as reply:  # noqa: S310
+        digest = json.load(reply)["digest"]
+    answer = {"state_version": 1, "verdict": "answer", "input": digest}
+    world.server.call("POST", f"interrupts/{interrupt}/decisions", answer)
+    own_processes.eventually(lambda: has_run(world, key, "ready"), within=60)
+    script = READ_THE_ANSWER[client].replace("KEY", json.dumps(key)).replace("INDEX", str(TYPESCRIPT / "dist/index.js"))
+    command = [sys.executable, "-c", script] if client == "python" else ["node", "--input-type=module", "-e", script]
+    said, _ = start(world, *command).communicate(timeout=120)
+    assert said == f"LT-2026.pdf application/pdf {len(PDF)} {PDF.hex()}\n"
+
+
 # --- docs/clients.md ----------------------------------------------------------------------------------------------------
 
 FIRST_AGENT, WORKER, TEST_OF_AN_AGENT, *_ = [
@@ -101,11 +156,9 @@ FIRST_AGENT, WORKER, TEST_OF_AN_AGENT, *_ = [
 PRINTED = next(block.text for block in blocks_of(settings.ROOT / "docs" / "clients.md") if block.language == "text")
 
 
-def start(world: World, script: str) -> subprocess.Popen[str]:
+def start(world: World, *command: str) -> subprocess.Popen[str]:
     own = {"REVIEW_QUEUE": world.server.base, "REVIEW_QUEUE_KEY": world.server.key, "PYTHONPATH": str(PYTHON_CLIENT)}
-    return subprocess.Popen(
-        [sys.executable, "-c", script], env=world.server.environment | own, stdout=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(command, env=world.server.environment | own, stdout=subprocess.PIPE, text=True)
 
 
 def has_run(world: World, key: str, *status: str) -> Any:
@@ -117,7 +170,7 @@ def has_run(world: World, key: str, *status: str) -> Any:
 def test_the_first_agent_of_the_guide_prints_the_same_when_it_is_started_again(world: World):
     assert len([line for line in FIRST_AGENT.splitlines() if line.strip()]) <= 10
     for _ in range(2):
-        said, _ = start(world, FIRST_AGENT).communicate(timeout=120)
+        said, _ = start(world, sys.executable, "-c", FIRST_AGENT).communicate(timeout=120)
         assert said == "{'order': 'PO-2231', 'amount': '184000.00'}\n"
 
 
@@ -125,7 +178,7 @@ def test_the_first_agent_of_the_guide_prints_the_same_when_it_is_started_again(w
 def test_the_worker_of_the_guide_claims_what_is_ready_and_ends_at_a_signal(world: World):
     body = {"key": "PR-2", "title": "Order two", "lease_seconds": 0, "code_version": "1"}
     world.server.call("POST", "runs", body, key=world.server.key)
-    worker = start(world, WORKER)
+    worker = start(world, sys.executable, "-c", WORKER)
     try:
         own_processes.eventually(lambda: has_run(world, "PR-2", "completed"), within=60)
         os.kill(worker.pid, signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -66,8 +67,13 @@ def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def agents_alive(process: psutil.Process) -> list[psutil.Process]:
-    there = alive(process.children(recursive=True))
-    return [it for it in there if any(word.endswith("_agent") for word in it.cmdline())]
+    return [it for it in process.children(recursive=True) if is_agent(it)]
+
+
+def is_agent(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):  # it has ended, or ends now
+        return any(word.endswith("_agent") for word in process.cmdline())
+    return False
 
 
 def sign_in(demo: Demo, address: str, password: str, *, then: str) -> httpx.Response:

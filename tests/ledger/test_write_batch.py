@@ -10,9 +10,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ledger import prepared_queries
-from ledger.prepared_queries import PreparedUpdate
+from ledger.errors import Busy
+from ledger.prepared_queries import PreparedUpdate, RowExists
 from ledger.transactions import use_case
-from ledger.write_batch import insert_later, notify_later, update_later
+from ledger.write_batch import insert_if_new_later, insert_later, is_collected, notify_later, update_later
 
 pytestmark = pytest.mark.django_db
 
@@ -115,6 +116,38 @@ def test_a_row_that_a_unique_constraint_prevents_is_not_inserted():
     again = Group(name="a")
     assert not prepared_queries.insert_row_if_new(again)
     assert again.pk is None
+    assert names() == ["a"]
+
+
+def test_a_new_row_is_inserted_with_the_columns_that_it_has_at_last():
+    @use_case
+    def write() -> bool:
+        insert_if_new_later(row)
+        was_collected = is_collected(row)
+        row.name = "b"
+        if not was_collected:
+            update_later(RENAME, changed="gone", which="a", name="b")
+        return was_collected
+
+    row = Group(pk=100_000, name="a")
+    assert write() == (connection.vendor == "postgresql")
+    assert (names(), is_collected(row)) == (["b"], False)
+
+
+def test_a_use_case_that_inserts_a_row_that_exists_is_tried_again_and_writes_nothing_else():
+    Group.objects.create(name="a")
+    seen = []
+
+    @use_case
+    def write() -> None:
+        seen.append(names())
+        insert_later(Group(name="b"))
+        insert_if_new_later(Group(pk=100_000, name="a"))
+
+    with pytest.raises(Busy) as refused:
+        write()
+    assert isinstance(refused.value.__cause__, RowExists)
+    assert seen == [["a"]] * 3
     assert names() == ["a"]
 
 

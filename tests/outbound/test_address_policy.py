@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from ledger.exact_json import ABSENT
+from ledger.json_pointer import is_pointer, value_at
 from reviewqueue.outbound import address_policy
 from reviewqueue.outbound.address_policy import (
     AddressRefused,
@@ -16,7 +17,6 @@ from reviewqueue.outbound.address_policy import (
     check_webhook_url,
     join_url,
 )
-from reviewqueue.outbound.json_pointer import is_pointer, value_at
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ledger import clock
 from ledger.errors import NotFound
-from reviewqueue.models import ApiKey, PersonChange
+from reviewqueue.models import ApiKey
 from reviewqueue.operations import administration, api_keys
 from reviewqueue.operations.provisioning.agents import add_agent, add_call_label, add_effect_rule
 from reviewqueue.operations.provisioning.connections import add_connection, insert_connection
@@ -272,11 +272,14 @@ def test_members_of_a_new_owner_group_get_reconciliation(operator, owner):
     page = post(operator, "owner/change", owner="crew", owner_seen="finance")
     assert "Unknown outcomes and holds that are open stay with the group that they name." in page
     assert client.get("/outcomes").status_code == 200
-    change = PersonChange.objects.get(person=new)
-    assert (change.action, change.actor) == ("reconciliation given", "person:ops@example.org")
-    record = ConfigurationRecord.objects.get(kind="person", name="new@example.org")
+    record = ConfigurationRecord.objects.get(kind="person", subject=new.pk)
+    assert (record.name, record.action, record.actor) == (
+        "new@example.org",
+        "reconciliation given",
+        "person:ops@example.org",
+    )
     assert (record.before["reconciliation"], record.content["reconciliation"]) == (False, True)
-    assert not PersonChange.objects.filter(person=gone).exists()
+    assert not ConfigurationRecord.objects.filter(kind="person", subject=gone.pk).exists()
 
 
 def test_members_of_the_owner_group_of_a_new_agent_get_reconciliation(operator):
@@ -285,7 +288,7 @@ def test_members_of_the_owner_group_of_a_new_agent_get_reconciliation(operator):
     new.refresh_from_db()
     assert new.is_staff
     operator.post("/agents/add", {"name": "another", "owner": "crew", "effects": "listed"})
-    assert PersonChange.objects.filter(person=new).count() == 1
+    assert ConfigurationRecord.objects.filter(kind="person", subject=new.pk).count() == 1
 
 
 def a_label(person: User) -> object:

@@ -12,10 +12,10 @@ from django.core.management import call_command
 from django.test import Client
 
 from ledger.errors import NotFound
-from reviewqueue.models import Notification, NotificationPreferences, PersonChange, QueueNotificationPreference
+from reviewqueue.models import Notification, NotificationPreferences, QueueNotificationPreference
 from reviewqueue.notifications import messages, senders
 from reviewqueue.operations import people
-from runs.models import Queue
+from runs.models import ConfigurationRecord, Queue
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -70,9 +70,9 @@ def test_an_invited_person_chooses_a_password_and_signs_in(client, operator):
     choose_password(Client(), link, "a-long-enough-password-7")
     assert can_sign_in("new@example.org", "a-long-enough-password-7")
     assert "This link is not valid" in Client().get(link, follow=True).content.decode()
-    change = PersonChange.objects.get()
-    assert (change.action, change.actor, change.before) == ("added", "person:ops@example.org", {})
-    assert change.after["groups"] == ["engineering-reviewers"]
+    change = ConfigurationRecord.objects.get(kind="person")
+    assert (change.action, change.actor, change.before) == ("added", "person:ops@example.org", None)
+    assert change.content["groups"] == ["engineering-reviewers"]
 
 
 def test_a_reset_sends_a_link_and_answers_the_same_for_an_unknown_address(client):
@@ -128,7 +128,10 @@ def test_an_operator_disables_and_enables_a_person(client, operator):
     client.post("/people/disable", {"person": "ana@example.org"})
     assert hers.get("/").status_code == 302
     client.post("/people/enable", {"person": "ana@example.org"})
-    states = [(change.action, change.before["active"], change.after["active"]) for change in PersonChange.objects.all()]
+    states = [
+        (change.action, change.before["active"], change.content["active"])
+        for change in ConfigurationRecord.objects.filter(kind="person").order_by("seq")
+    ]
     assert states == [("disabled", True, False), ("enabled", False, True)]
     page = client.get("/people").content.decode()
     assert re.search(r"ops@example\.org[^,]*: enabled, ", page)
@@ -142,7 +145,7 @@ def test_an_operator_removes_a_role_and_with_the_last_one_reconciliation(client,
     client.post("/people/remove-role", {"person": "own@example.org", "group": group.pk})
     owner.refresh_from_db()
     assert (owner.groups.count(), owner.is_staff) == (0, False)
-    assert PersonChange.objects.get().before["groups"] == ["agent-owners"]
+    assert ConfigurationRecord.objects.get(kind="person").before["groups"] == ["agent-owners"]
 
 
 def test_a_removal_names_every_role_of_the_group(client, operator):
@@ -193,7 +196,7 @@ def test_operators_cannot_lock_themselves_out(client, operator, move):
     operator.refresh_from_db()
     assert operator.is_active
     assert operator.groups.exists()
-    assert not PersonChange.objects.exists()
+    assert not ConfigurationRecord.objects.filter(kind="person").exists()
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,7 @@ def test_an_operator_who_lost_the_role_during_the_request_changes_nothing(operat
     with pytest.raises(NotFound):
         change(stale, other, group)
     assert User.objects.filter(is_active=True, groups__name="operators").get() == other
-    assert PersonChange.objects.count() == 1
+    assert ConfigurationRecord.objects.filter(kind="person").count() == 1
 
 
 @pytest.mark.parametrize(
@@ -329,8 +332,8 @@ def test_a_member_of_an_owner_group_without_reconciliation_gets_it_with_the_role
     assert "has the role owner now" in client.post("/people/add", form, follow=True).content.decode()
     ana.refresh_from_db()
     assert ana.is_staff
-    change = PersonChange.objects.get(person=ana)
-    assert (change.action, change.before["reconciliation"], change.after["reconciliation"]) == (
+    change = ConfigurationRecord.objects.get(kind="person", subject=ana.pk)
+    assert (change.action, change.before["reconciliation"], change.content["reconciliation"]) == (
         "reconciliation given",
         False,
         True,

@@ -79,9 +79,9 @@ def test_an_owner_closes_her_queue_and_no_other_and_adds_none(owner):
 def test_of_two_operators_the_second_with_a_stale_page_changes_nothing(operator):
     queue = Queue.objects.get(slug="engineering")
     seen = administration.state_token(queue)
-    administration.change_queue(operator, "engineering", seen=seen, accepts_new=False)
+    administration.change_queue(operator, "engineering", state=seen, accepts_new=False)
     with pytest.raises(StaleVersion):
-        administration.change_queue(operator, "engineering", seen=seen, owner="crew")
+        administration.change_queue(operator, "engineering", state=seen, owner="crew")
     assert Queue.objects.get(slug="engineering").owner.name == "engineering-owners"
 
 

@@ -35,8 +35,8 @@ def text_of(markup: str) -> str:
         ("", '<span class="value word">empty text</span>'),
         ([], '<span class="value word">empty list</span>'),
         ({}, '<span class="value word">empty object</span>'),
-        ("S-17", '<span class="value"><bdi class="exact">S-17</bdi></span>'),
-        ("00123", '<span class="value"><q><bdi class="exact">00123</bdi></q></span>'),
+        ("S-17", '<span class="value short"><bdi class="exact">S-17</bdi></span>'),
+        ("00123", '<span class="value short"><q><bdi class="exact">00123</bdi></q></span>'),
         ("true", "<q>"),
         ("null", "<q>"),
         ("-1,5", "<q>"),
@@ -214,7 +214,7 @@ def test_a_list_of_equal_objects_is_a_table_with_numbered_rows() -> None:
     assert html.count("<table>") == 2  # the first rows, and the folded rest
     assert [strip_tags(name) for name in re.findall(r'<th scope="col">(.*?)</th>', html)[:3]] == [*ROWS[0]]
     assert re.findall(r'<th scope="row">(\d+)</th>', html) == [str(number) for number in range(1, 31)]
-    assert '<td class="n"><span class="value"><q><bdi class="exact">12.50</bdi></q></span></td>' in html
+    assert '<td class="n"><span class="value short"><q><bdi class="exact">12.50</bdi></q></span></td>' in html
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from ledger.effects import NextStep
 from ledger.errors import PayloadInvalid
 from reviewqueue import drafts, middleware, permission_sweep, permissions, resume_gateway, tasks
 from reviewqueue.api import authentication, pagination
+from reviewqueue.api.authentication import CallsPerMinute
 from reviewqueue.api.problems import Unauthenticated
-from reviewqueue.api.throttling import CallsPerMinute
 from reviewqueue.operations import error_reports, file_permissions
 from reviewqueue.operations.doctor import records, row_consistency
 from reviewqueue.pages.account_adapter import ClosedAccountAdapter

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger import clock
+from ledger import clock, prepared_queries
 from ledger.public_ids import new_id
 from reviewqueue import permissions
 from runs.checkpoints import Snapshot
@@ -185,4 +185,16 @@ def look_first_then_insert() -> None:
 def test_looking_before_inserting_breaks_for_clients_that_come_at_once():
     moves = {f"client {number}": a_starter(builders.an_agent()) for number in range(CLIENTS)}
     wrong = first_breach(moves, create_at_once, without=look_first_then_insert, until="IntegrityError")
+    assert any("IntegrityError" in breach for breach in wrong)
+
+
+def insert_without_looking() -> None:
+    """What the product must not do: insert the run of an ask, and not regard another that is committed meanwhile."""
+    start_run_module.insert_if_new_later = prepared_queries.insert_row
+
+
+@pytest.mark.proves(2)
+def test_an_insert_without_regard_to_a_committed_run_breaks_for_clients_that_ask_at_once():
+    moves = {f"client {number}": an_asker(builders.an_agent()) for number in range(CLIENTS)}
+    wrong = first_breach(moves, create_at_once, without=insert_without_looking, until="IntegrityError")
     assert any("IntegrityError" in breach for breach in wrong)

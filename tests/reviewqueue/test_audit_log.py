@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
+from django.db.migrations.loader import MigrationLoader
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
@@ -292,3 +294,32 @@ def test_an_export_reads_few_records_at_a_time(client, readers, monkeypatch, mos
     assert len(pages) == -(-most // 3)
     lines = list(csv.DictReader(io.StringIO(downloaded(client, "/audit.csv"))))
     assert [line["id"] for line in lines] == [row["id"] for row in rows]
+
+
+def test_changes_of_people_from_before_the_audit_log_are_appended_to_it_by_the_upgrade():
+    ana, bob = builders.a_person("ana@example.org"), builders.a_person("bob@example.org")
+    apps = MigrationLoader(connection).project_state(("reviewqueue", "0006_snoozes_and_saved_filters")).apps
+    changes = apps.get_model("reviewqueue", "PersonChange")
+    columns = ", ".join(f'"{field.column}" {field.db_type(connection)}' for field in changes._meta.local_fields)
+    with connection.cursor() as cursor:
+        cursor.execute(f'CREATE TABLE "reviewqueue_personchange" ({columns})')
+
+    def changed(pk: int, person: User, action: str, before: dict[str, object]) -> None:
+        at = datetime(2026, 1, pk, tzinfo=UTC)
+        state = {"before": before, "after": {"active": action != "disabled"}}
+        changes.objects.create(pk=pk, person_id=person.pk, actor="system:x", action=action, at=at, **state)
+
+    changed(1, ana, "added", {})
+    changed(2, bob, "added", {})
+    changed(3, ana, "disabled", {"active": True})
+    people.record_change(ana, actor="system:x", action="disabled", before={"active": True})
+    import_module("reviewqueue.migrations.0007_changes_of_people_in_the_audit_log").append_earlier_changes(apps, None)
+
+    kept = ConfigurationRecord.objects.filter(kind="person").order_by("seq")
+    assert [(it.name, it.action, it.before) for it in kept] == [
+        ("ana@example.org", "disabled", {"active": True}),
+        ("ana@example.org", "added", None),
+        ("bob@example.org", "added", None),
+    ]
+    assert [it.at.day for it in kept][1:] == [1, 2]
+    assert find_broken_configuration_chain() == ""

@@ -535,6 +535,18 @@ def test_the_command_ends_with_0_when_nothing_is_wrong_and_with_1_when_something
     assert output.endswith("1 wrong.\n")
 
 
+def test_the_command_writes_metrics_for_node_exporter(tmp_path):
+    OrmQ.objects.create(key="reviewqueue", payload="x", lock=clock.now() - timedelta(minutes=5))
+    file = tmp_path / "reviewqueue.prom"
+    with pytest.raises(SystemExit):
+        call_command("doctor", metrics=str(file), stdout=io.StringIO())
+    written = file.read_text()
+    assert 'reviewqueue_doctor_findings{check="tasks",severity="wrong"} 1.0' in written
+    assert "reviewqueue_doctor_run_timestamp_seconds 1" in written
+    with pytest.raises(CommandError, match="Cannot write the metrics"):
+        call_command("doctor", metrics=str(tmp_path / "none" / "x.prom"), stdout=io.StringIO())
+
+
 def test_the_command_prints_json():
     Heartbeat.objects.all().delete()
     status, output = run_doctor("--json")

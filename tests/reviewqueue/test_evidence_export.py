@@ -37,6 +37,7 @@ from runs.use_cases.amend_interrupt import Amendment
 from tests import builders
 from tests.api.calls import a_reviewer_client
 from tests.reviewqueue.test_tampering import Sample, a_sample, write
+from tests.standing_rule_builders import a_decided_refund
 from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
@@ -312,6 +313,20 @@ def test_a_decisions_file_has_its_request_its_votes_and_the_permitted_call(verif
     other = parse(dumps(lines))
     other[0]["about"]["decision"] = "dec_0"
     assert "it must select this decision" in verify(file_of(other))[1]
+
+
+def test_a_decision_of_a_standing_rule_names_the_rule(verify):
+    rule, decision = a_decided_refund()
+    for file in (
+        evidence_export.evidence_of_decision(None, decision),
+        evidence_export.evidence_of_run(None, decision.interrupt.run.public_id),
+    ):
+        lines = lines_of(file)
+        assert verify(file_of(lines))[0] == 0
+        made, use = first(lines, "standing_rule"), first(lines, "record", "rule_use")
+        assert (made["rule"], made["made_by"], use["rule"]) == (rule.public_id, "lea@example.org", rule.public_id)
+        made["record"]["content"]["max_uses"] = 51
+        assert "the standing rule was changed" in verify(file_of(lines))[1]
 
 
 def test_a_decision_about_another_request_with_the_same_content_is_found(verify):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django_q.models import OrmQ
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ledger import clock
 from ledger.models import Effect
 from reviewqueue.models import Delivery, Heartbeat, RollupCell
+from reviewqueue.operations import metrics
 from reviewqueue.queries.dead_letters import dismiss_signal
 from reviewqueue.rollups import cells
 from reviewqueue.rollups.counting import count_rollups
@@ -131,6 +132,19 @@ def test_an_empty_database_has_figures_too(client: Client):
     found = read(client)
     assert found["waits_overdue",] == found["effects_skipped_total",] == found["task_lag_seconds",] == 0
     assert ("worker_silence_seconds",) not in found
+
+
+def test_while_the_database_is_away_a_scrape_answers_with_the_values_of_the_node(client: Client, monkeypatch):
+    def away() -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(metrics.clock, "now", away)
+    monkeypatch.setattr(metrics.connection, "close", lambda: None)
+    errors = read(client)["database_errors_total",]
+    found = read(client)
+    assert (found["database_up",], found["database_errors_total",]) == (0, errors + 1)
+    assert found["disk_free_bytes", "files"] > 0
+    assert ("waits_overdue",) not in found
 
 
 def test_a_scrape_costs_a_bounded_number_of_statements(client: Client, django_assert_max_num_queries):

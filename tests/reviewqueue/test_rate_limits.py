@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -17,9 +19,9 @@ pytestmark = pytest.mark.django_db
 
 
 def set_limit(monkeypatch: pytest.MonkeyPatch, name: str, per_minute: int) -> None:
-    monkeypatch.setattr(rate_limits, name, limit := RateLimit(per_minute=per_minute))
-    for module in ("reviewqueue.api.throttling", "reviewqueue.api.authentication"):
-        monkeypatch.setattr(f"{module}.{name}", limit, raising=False)
+    stopped = time.monotonic()
+    monkeypatch.setattr(rate_limits, name, limit := RateLimit(per_minute=per_minute, now=lambda: stopped))
+    monkeypatch.setattr(f"reviewqueue.api.authentication.{name}", limit, raising=False)
 
 
 def test_a_bucket_holds_a_minutes_calls_and_fills_evenly():

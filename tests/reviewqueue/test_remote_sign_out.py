@@ -8,7 +8,8 @@ from django.contrib.auth.models import User
 from django.core.cache import caches
 from django.test import Client
 
-from reviewqueue.models import PersonActivity, PersonChange
+from reviewqueue.models import PersonActivity
+from runs.models import ConfigurationRecord
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -82,7 +83,7 @@ def test_an_operator_ends_the_sessions_of_a_person():
     assert "ana@example.org is signed out everywhere." in got.text
     assert is_out(hers)
     assert not is_out(operators)
-    assert PersonChange.objects.get().action == "sessions ended"
+    assert ConfigurationRecord.objects.get(kind="person").action == "sessions ended"
     again = operators.post("/people/end-sessions", {"person": "ana@example.org"}, follow=True)
     assert "is not signed in anywhere. Nothing was changed." in again.text
 

@@ -13,8 +13,8 @@ from django.core.management.base import CommandError
 from django.test import Client
 
 from reviewqueue.accounts import second_factors
-from reviewqueue.models import PersonChange
 from reviewqueue.operations.api_keys import create_personal_token
+from runs.models import ConfigurationRecord
 from tests import builders
 from tests.second_factors import PASSWORD, add_app, code, enter_password, is_signed_in, recovery_codes
 
@@ -248,9 +248,9 @@ def test_a_person_adds_an_app_and_sees_the_recovery_codes_once():
     assert recovery_codes(person)[0] not in client.get("/account/second-factor/codes/").text, "shown once"
     assert elsewhere.get("/").status_code == 302, "a session that did not use the factor ends"
     assert client.get("/").status_code == 200
-    change = PersonChange.objects.get()
+    change = ConfigurationRecord.objects.get(kind="person")
     assert (change.action, change.actor) == ("factor added", "person:ana@example.org")
-    assert (change.before["second_factors"], change.after["second_factors"]) == ([], ["totp"])
+    assert (change.before["second_factors"], change.content["second_factors"]) == ([], ["totp"])
     stored = str(Authenticator.objects.values_list("data", flat=True))
     assert found[1] not in stored, "the key is stored encrypted"
 
@@ -282,7 +282,7 @@ def test_a_person_removes_the_app_with_a_code_of_it(client):
     client.post(CONFIRM, {"code": code(secret)})
     assert client.post("/account/second-factor/app/remove/").status_code == 302
     assert not Authenticator.objects.exists(), "the recovery codes too"
-    assert PersonChange.objects.get().action == "factor removed"
+    assert ConfigurationRecord.objects.get(kind="person").action == "factor removed"
 
 
 def test_a_confirmation_leads_to_no_other_site(client):
@@ -428,7 +428,7 @@ def test_an_operator_resets_a_lost_factor(client):
     client.post("/people/reset-second-factor", {"person": "ana@example.org"})
     assert not Authenticator.objects.exists()
     assert hers.get("/").status_code == 302
-    change = PersonChange.objects.get()
+    change = ConfigurationRecord.objects.get(kind="person")
     assert (change.action, change.before["second_factors"]) == ("second factor reset", ["totp"])
     got = client.post("/people/reset-second-factor", {"person": "ana@example.org"}, follow=True)
     assert "has no second factor" in got.text

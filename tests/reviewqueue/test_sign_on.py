@@ -21,8 +21,9 @@ from django.core.cache import cache
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
-from reviewqueue.models import Notification, PersonChange
+from reviewqueue.models import Notification
 from reviewqueue.operations import environment
+from runs.models import ConfigurationRecord
 from tests import builders
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET
 from tests.second_factors import add_app, code, is_signed_in
@@ -108,7 +109,9 @@ def test_an_unknown_person_with_a_mapped_group_gets_an_account_and_its_roles(cli
     person = User.objects.get()
     assert (person.username, person.has_usable_password(), person.is_staff) == ("ana@example.org", False, False)
     assert groups_of() == ["engineering-leads", "engineering-reviewers"]
-    assert [change.actor for change in PersonChange.objects.all()] == ["system:sign-on"] * 2
+    assert [change.actor for change in ConfigurationRecord.objects.filter(kind="person").order_by("seq")] == [
+        "system:sign-on"
+    ] * 2
     assert client.get("/").status_code == 200
 
 
@@ -137,8 +140,8 @@ def test_roles_follow_the_groups_at_each_sign_on(client, issuer, claims):
     assert not is_signed_in(last)
     assert groups_of() == []
     assert not User.objects.get().is_staff
-    changes = PersonChange.objects.order_by("pk").filter(action="roles by sign-on")
-    assert [change.after["groups"] for change in changes] == [
+    changes = ConfigurationRecord.objects.order_by("seq").filter(kind="person", action="roles by sign-on")
+    assert [change.content["groups"] for change in changes] == [
         ["engineering-reviewers", "operators"],
         ["agent-owners"],
         [],

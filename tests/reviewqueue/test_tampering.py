@@ -42,6 +42,7 @@ from runs.models import (
 from runs.use_cases import begin_effect, report_effect
 from runs.use_cases.claim_continuation import ClaimedRun
 from tests import builders
+from tests.standing_rule_builders import a_decided_refund
 from tests.unguarded import without_triggers
 
 pytestmark = [pytest.mark.django_db, pytest.mark.proves(24)]
@@ -549,6 +550,8 @@ def test_the_database_itself_refuses_to_change_what_is_append_only(table: str, h
         pytest.skip("the sample has no row of this kind")
     if how != "TRUNCATE":
         an_attachment(a_sample().waiting)
+    if "standingrule" in table:
+        a_decided_refund()
     statement = {
         "UPDATE": f'UPDATE "{table}" SET id = id + 1000000',  # noqa: S608  our own names
         "DELETE": f'DELETE FROM "{table}"',  # noqa: S608  our own names

@@ -18,7 +18,7 @@ from ledger.digests import digest
 from ledger.models import Effect, EffectReport
 from reviewqueue import permissions
 from runs.models import Agent, Checkpoint, Continuation, Decision, Event, Fact, Interrupt, Outcome, Permit, Run
-from runs.use_cases import claim_continuation
+from runs.use_cases import claim_continuation, start_run
 from runs.use_cases.complete_run import complete_run
 from runs.use_cases.report_effect import report_effect
 from runs.use_cases.start_run import NewRun, create_ask
@@ -63,6 +63,10 @@ def save_if_new(row: models.Model) -> bool:
     return bool(found.public_id == row.public_id)  # type: ignore[attr-defined]
 
 
+def save_new(row: models.Model) -> None:
+    assert save_if_new(row)
+
+
 def update(prepared: Any, *, changed: str = "", **values: Any) -> None:
     found = prepared._build(**{name: values[name] for name in values if name not in prepared._columns})
     assert found.update(**{name: values[name] for name in prepared._columns}) == 1 or not changed
@@ -71,13 +75,14 @@ def update(prepared: Any, *, changed: str = "", **values: Any) -> None:
 def as_reference() -> ExitStack:
     """Replace every prepared write by the ORM's own."""
     replaced = ExitStack()
-    for module in ("timeline", "permits", "continuations", "decisions", "use_cases.create_interrupts"):
+    for module in ("timeline", "permits", "continuations", "decisions", "checkpoints", "use_cases.create_interrupts"):
         replaced.enter_context(patch(f"runs.{module}.insert_later", save))
     for module in ("interrupts", "continuations", "run_status", "decisions"):
         replaced.enter_context(patch(f"runs.{module}.update_later", update))
     for name, by_orm in (("insert_later", save), ("update_later", update)):
         replaced.enter_context(patch(f"ledger.effects.{name}", by_orm))
     replaced.enter_context(patch("runs.use_cases.complete_run.insert_later", save))
+    replaced.enter_context(patch("runs.use_cases.start_run.insert_if_new_later", save_new))
     replaced.enter_context(patch("ledger.prepared_queries.insert_row", save))
     replaced.enter_context(patch("ledger.prepared_queries.insert_row_if_new", save_if_new))
     return replaced
@@ -96,6 +101,8 @@ def with_fixed_ids_and_times() -> ExitStack:
     fixed.enter_context(patch("runs.kill_switch.read_halt_and_clock", lambda _: (False, now())))
     read = claim_continuation.read_claim_basis
     fixed.enter_context(patch.object(claim_continuation, "read_claim_basis", lambda run: replace(read(run), now=now())))
+    ask_basis = start_run.read_ask_basis
+    fixed.enter_context(patch.object(start_run, "read_ask_basis", lambda *of: replace(ask_basis(*of), now=now())))
     return fixed
 
 

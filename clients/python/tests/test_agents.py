@@ -12,8 +12,11 @@ from typing import Any
 import httpx
 import pytest
 from reviewqueue_client import (
+    AsyncClient,
     AsyncRun,
+    Attachment,
     Client,
+    DigestMismatch,
     EffectFailed,
     NotPerformed,
     Refused,
@@ -559,6 +562,72 @@ def test_a_refusal_is_raised_at_once_with_its_code(server: FakeServer):
 def test_the_fake_server_says_which_answer_is_missing(server: FakeServer):
     with server.client() as client, pytest.raises(AssertionError, match="The request 'order' has no answer"):
         client.run("PR-1").execute(Buyer())
+
+
+# --- attachments ------------------------------------------------------------------------------------------------------
+
+
+def read_certificates(run: Run) -> Any:
+    schema = {"type": "object", "properties": {"certificate": {"type": "string", "format": "attachment"}}}
+    answer = run.ask("load test", reason="evidence", title="Attach the certificate", input_schema=schema)
+    return [[file.name, file.media_type, file.size, run.download(file).decode()] for file in answer.attachments]
+
+
+def test_an_attached_file_comes_with_the_answer_that_names_it(server: FakeServer):
+    digest = server.attach("LT-2026.pdf", b"%PDF-1.7")
+    server.attach("other.pdf", b"%PDF-1.4")
+    server.answer("load test", "respond", input={"certificate": digest})
+    with server.client() as client:
+        assert client.run("PR-1").execute(read_certificates) == [["LT-2026.pdf", "application/pdf", 8, "%PDF-1.7"]]
+
+
+def test_an_answer_without_a_file_has_no_attachments(server: FakeServer):
+    server.attach("LT-2026.pdf", b"%PDF-1.7")
+    server.answer("load test", "respond", input={"certificate": "to follow"})
+    with server.client() as client:
+        assert client.run("PR-1").execute(read_certificates) == []
+
+
+SENT_FILE: dict[str, Any] = {
+    "digest": "sha256:b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9",  # of "hello world"
+    "name": "note.pdf",
+    "media_type": "application/pdf",
+    "size": 11,
+    "url": "/api/v1/interrupts/int_1/attachments/sha256:b94d",
+    "a later member": True,
+}
+
+
+def sending(content: bytes) -> tuple[list[str], httpx.MockTransport]:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return httpx.Response(503) if len(asked) == 1 else httpx.Response(200, content=content)
+
+    return asked, httpx.MockTransport(answer)
+
+
+def test_a_download_is_repeated_like_any_other_request_and_verified(server: FakeServer):
+    asked, transport = sending(b"hello world")
+    client = Client("http://desk.example", "rq_1", transport=transport, retries=server.client().retries)
+    assert client.download(Attachment.of(SENT_FILE)) == b"hello world"
+    assert asked == ["http://desk.example/api/v1/interrupts/int_1/attachments/sha256:b94d"] * 2
+
+
+def test_other_bytes_than_those_of_the_digest_are_refused(server: FakeServer):
+    _, transport = sending(b"hello worlt")
+    client = AsyncClient("http://desk.example", "rq_1", transport=transport, retries=server.client().retries)
+    with pytest.raises(DigestMismatch, match="the answer names sha256:b94d27b9934d3e08"):
+        asyncio.run(client.download(Attachment.of(SENT_FILE)))
+
+
+def test_the_key_is_sent_to_no_other_server():
+    asked, transport = sending(b"hello world")
+    client = Client("http://desk.example", "rq_1", transport=transport)
+    with pytest.raises(ValueError, match="must begin with /api/v1/"):
+        client.download(Attachment.of(SENT_FILE | {"url": "https://other.example/file"}))
+    assert asked == []
 
 
 # --- asyncio ----------------------------------------------------------------------------------------------------------

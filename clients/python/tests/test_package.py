@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from reviewqueue_client import EffectFailed, NotPerformed, Refused, RunEnded, Stopped, Unreachable
+from reviewqueue_client import DigestMismatch, EffectFailed, NotPerformed, Refused, RunEnded, Stopped, Unreachable
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -38,6 +38,7 @@ def test_it_needs_neither_django_nor_the_server():
         Unreachable("GET runs: no answer", 502),
         RunEnded("run_1", "failed", {"reason": "no crew"}),
         EffectFailed("order", None),
+        DigestMismatch("sha256:aa", "sha256:bb"),
         NotPerformed("not sent"),
         Stopped("pause"),
     ],

@@ -1,8 +1,10 @@
-import { RETRYABLE, Refused, ReviewQueueError, Unreachable, type Problem } from "./errors.js";
+import { DigestMismatch, RETRYABLE, Refused, ReviewQueueError, Unreachable, type Problem } from "./errors.js";
 import { dumps, loads } from "./exact-json.js";
 import { RunHandle } from "./run.js";
-import type { Request } from "./values.js";
+import type { Attachment, Request } from "./values.js";
 import { Worker, type WorkerOptions } from "./worker.js";
+
+const API = "/api/v1/";
 
 export interface ClientOptions {
   /** Address of the server; `REVIEW_QUEUE` of the environment when left out. */
@@ -42,7 +44,7 @@ export class Client {
   readonly #fetch: typeof fetch;
 
   constructor(options: ClientOptions = {}) {
-    this.#address = `${(options.server ?? environment("REVIEW_QUEUE")).replace(/\/+$/, "")}/api/v1/`;
+    this.#address = `${(options.server ?? environment("REVIEW_QUEUE")).replace(/\/+$/, "")}${API}`;
     this.#key = options.key ?? environment("REVIEW_QUEUE_KEY");
     this.#attempts = options.retries?.attempts ?? 8;
     this.#base = options.retries?.base ?? 0.5;
@@ -72,6 +74,31 @@ export class Client {
     body?: unknown,
     options: CallOptions = {},
   ): Promise<{ content: T; retryAfter: number }> {
+    return this.#send(method, path, body, options, async (response) => loads(await response.text()) as T);
+  }
+
+  /**
+   * Return the bytes of a file that a reviewer attached. A person chose them: treat them as untrusted input. Throws
+   * `DigestMismatch` if they are not the bytes that the answer names, `Refused` if they are erased or damaged.
+   */
+  async download(attachment: Attachment): Promise<Uint8Array> {
+    const { digest, url } = attachment;
+    if (!url.startsWith(API)) throw new TypeError(`The URL of an attachment must begin with ${API} (got ${url}).`);
+    const read = async (response: Response) => new Uint8Array(await response.arrayBuffer());
+    const { content } = await this.#send("GET", url.slice(API.length), undefined, {}, read);
+    const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", content));
+    const arrived = `sha256:${Array.from(sum, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+    if (arrived !== digest) throw new DigestMismatch(digest, arrived);
+    return content;
+  }
+
+  async #send<T>(
+    method: string,
+    path: string,
+    body: unknown,
+    options: CallOptions,
+    read: (response: Response) => Promise<T>,
+  ): Promise<{ content: T; retryAfter: number }> {
     const headers: Record<string, string> = { Authorization: `Bearer ${this.#key}` };
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (options.lease) headers["Run-Lease"] = options.lease;
@@ -84,9 +111,9 @@ export class Client {
       try {
         const signal = AbortSignal.timeout((this.#timeout + (options.wait ?? 0)) * 1000);
         const response = await this.#fetch(this.#address + path, { method, headers, body: sent, signal });
-        const text = await response.text();
         retryAfter = Number(response.headers.get("Retry-After") ?? 0) || 0;
-        if (response.ok) return { content: loads(text) as T, retryAfter };
+        if (response.ok) return { content: await read(response), retryAfter };
+        const text = await response.text();
         if (response.headers.get("Content-Type")?.startsWith("application/problem+json")) {
           problem = new Refused(response.status, loads(text) as Problem);
           if (!(problem as Refused).retryable) throw problem;

@@ -77,6 +77,18 @@ export class EffectFailed extends ReviewQueueError {
   }
 }
 
+/** The bytes that arrived are not those that the digest names. `arrived`: their digest. */
+export class DigestMismatch extends ReviewQueueError {
+  override name = "DigestMismatch";
+
+  constructor(
+    readonly digest: string,
+    readonly arrived: string,
+  ) {
+    super(`The bytes have the digest ${arrived}; the answer names ${digest}.`);
+  }
+}
+
 /**
  * Throw this in the function of an effect if the call surely did not happen. The effect is then recorded as failed; with
  * `retryable` the next attempt begins it again. After any other error the outcome is unknown.

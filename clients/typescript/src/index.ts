@@ -1,5 +1,6 @@
 export { Client, type CallOptions, type ClientOptions, type RunOptions } from "./client.js";
 export {
+  DigestMismatch,
   EffectFailed,
   NotPerformed,
   Refused,
@@ -11,5 +12,5 @@ export {
 } from "./errors.js";
 export { ExactNumber, dumps, loads } from "./exact-json.js";
 export { Run, RunHandle, type CompensationFunction, type ExecuteOptions, type RunFunction } from "./run.js";
-export { isApproved, type Answer, type Claim, type EffectOptions, type Question, type Request } from "./values.js";
+export { isApproved, type Answer, type Attachment, type Claim, type EffectOptions, type Question, type Request } from "./values.js";
 export { Worker, type WorkerOptions } from "./worker.js";

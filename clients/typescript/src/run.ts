@@ -6,6 +6,7 @@ import {
   packState,
   unpackState,
   type Answer,
+  type Attachment,
   type Claim,
   type EffectOptions,
   type Question,
@@ -223,6 +224,11 @@ export class Run {
     if (reply.run.status !== "running") this.#end("suspended");
     Object.assign(this.answers, reply.answers);
     return given();
+  }
+
+  /** Return the verified bytes of a file that a reviewer attached (`Client.download`). */
+  async download(attachment: Attachment): Promise<Uint8Array> {
+    return this.#client.download(attachment);
   }
 
   /** Report the facts that this worker checks. Returns `continue`, or `refresh` if a credential is not valid. */

@@ -1,5 +1,14 @@
 export type Verdict = "approve" | "edit" | "reject" | "respond" | "answer" | "decline";
 
+/** A file that a reviewer attached. `digest`: the text in the answer's `input`. `size`: in bytes. */
+export interface Attachment {
+  digest: string;
+  name: string;
+  media_type: string;
+  size: number;
+  url: string;
+}
+
 /** The answer to one request. `verdict` is null if the deadline passed and the run continues without an answer. */
 export interface Answer {
   verdict: Verdict | null;
@@ -13,6 +22,8 @@ export interface Answer {
   cause: string;
   permit: string | null;
   signal?: { id: string; type: string };
+  /** The files that `input` names; left out if it names none. */
+  attachments?: Attachment[];
 }
 
 /** Whether the proposed call may be performed, as it was proposed or edited. */

@@ -1,7 +1,7 @@
 // The client without a server: exact numbers, retries, refusals, and what a run sends.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Client, ExactNumber, NotPerformed, Refused, Unreachable, dumps, isApproved, loads } from "../dist/index.js";
+import { Client, DigestMismatch, ExactNumber, NotPerformed, Refused, Unreachable, dumps, isApproved, loads } from "../dist/index.js";
 
 const PROBLEM = { "Content-Type": "application/problem+json" };
 
@@ -48,6 +48,37 @@ test("a batch of asks has a result for each", async () => {
   const asks = ["a", "b"].map((key) => ({ key, title: "Order", reason: "approval.action" }));
   assert.deepEqual(await client.askBatch(asks), results);
   assert.deepEqual(sent[0].body, { asks });
+});
+
+const FILE = {
+  digest: "sha256:b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9", // of "hello world"
+  name: "note.pdf",
+  media_type: "application/pdf",
+  size: 11,
+  url: "/api/v1/interrupts/int_1/attachments/sha256:b94d",
+};
+
+/** Return a client whose server refuses the first request and then sends these bytes. */
+function sending(bytes) {
+  const asked = [];
+  const fetch = async (url) => {
+    asked.push(url);
+    return asked.length === 1 ? new Response("", { status: 503 }) : new Response(bytes);
+  };
+  return { client: new Client({ server: "http://desk/", key: "rq_k", retries: { base: 0 }, fetch }), asked };
+}
+
+test("a download is repeated like any other request and verified", async () => {
+  const { client, asked } = sending("hello world");
+  assert.equal(new TextDecoder().decode(await client.download(FILE)), "hello world");
+  assert.deepEqual(asked, Array(2).fill("http://desk/api/v1/interrupts/int_1/attachments/sha256:b94d"));
+});
+
+test("other bytes than those of the digest are refused, and the key is sent to no other server", async () => {
+  await assert.rejects(sending("hello worlt").client.download(FILE), DigestMismatch);
+  const { client, asked } = sending("hello world");
+  await assert.rejects(client.download({ ...FILE, url: "https://other/file" }), /must begin with \/api\/v1\//);
+  assert.deepEqual(asked, []);
 });
 
 test("a server that stays away is unreachable", async () => {

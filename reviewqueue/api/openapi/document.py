@@ -18,9 +18,9 @@ from drf_spectacular.renderers import OpenApiYamlRenderer
 
 from ledger.exact_json import dumps, parse
 from ledger.tokens import token_pattern
+from reviewqueue.api.base_view import MEDIA_TYPE as JSON_TYPE
 from reviewqueue.api.binary_bodies import MEDIA_TYPE as BYTES_TYPE
 from reviewqueue.api.openapi.operations import ANYONE, BYTES, JSON_LINES, Operation
-from reviewqueue.api.parsers import MEDIA_TYPE as JSON_TYPE
 from reviewqueue.api.problems import (
     HEADERS,
     PROBLEMS,

@@ -44,7 +44,7 @@ DECISION_BATCH = """{"decisions": [{"interrupt": "int_7m2k4x", "state_version": 
  "input": {"certificate_no": "LT-2026-0917"}}]}"""
 DECIDED_BATCH = f"""{{"decisions": [{{"status": 201, "receipt": {RECEIPT}}}]}}"""
 CLAIM = """{"code_version": "2.4.1", "accepts": ["2.4.0"], "max": 1, "wait": 0}"""
-CLAIMED = f"""[{{"id": "con_8r3n6y", "kind": "resume", "cause": "person", "attempt": 1,
+CLAIMED = f"""[{{"id": "con_8r3n6y", "kind": "resume", "cause": "person", "attempt": 1, "traceparent": null,
  "run": {{"id": "run_4k7m2p", "key": "PR-4711", "title": "Purchase request PR-4711", "epoch": 1, "code_version": "2.4.1",
          "metadata": {{"site": "north"}}}},
  "lease": {_LEASE},

@@ -7,8 +7,8 @@ from typing import Any
 from django.conf import settings
 
 from ledger.exact_json import MAX_DEPTH
+from reviewqueue.api.base_view import BODY_LIMIT
 from reviewqueue.api.pagination import MAX_LIMIT
-from reviewqueue.api.parsers import BODY_LIMIT
 from reviewqueue.api.response_serializers import (
     DATETIME,
     INTEGER,

@@ -222,6 +222,11 @@ class ClaimResponse(ResponseSerializer):
         choice(Cause.values), "Why the run continues: person, system:expiry, withdrawn, start ...", "continuation.cause"
     )
     attempt = member(INTEGER, "Number of claims of the run since its last checkpoint.", "run.attempts")
+    traceparent = member(
+        nullable(TEXT),
+        "Trace context (W3C) of the answer, for the worker's own spans; null unless the server traces.",
+        "continuation.trace_parent",
+    )
     run = member(ClaimedRunResponse, "The run.")
     lease = member(LeaseResponse, "Lease of the run.")
     checkpoint = member(ClaimedCheckpointResponse, "Checkpoint from which the run continues.", "*")

@@ -48,6 +48,7 @@ from runs.interrupts import remaining_escalation_levels
 from runs.models import Continuation, Decision, Fact, Interrupt, Permit, Run, Signal
 from runs.reviewer_claims import claimed_refusal
 from runs.revisions import EffectiveAnswer, effective_answer
+from runs.standing_rules import rule_id_of
 from runs.states import Cause, DecisionStatus, InterruptStatus, Kind, OnExpiry, Risk, Verdict
 
 INTERRUPT_ID, DECISION_ID, PERMIT_ID = public_id("int"), public_id("dec"), public_id("per")
@@ -243,6 +244,12 @@ class AnswerResponse(ResponseSerializer):
     decided_by = member(TEXT, _DECIDED_BY, lambda given: decided_by_label(given.decision))
     decided_at = member(DATETIME, "Time of the decision.", "decision.created_at")
     decision = member(DECISION_ID, "Id of the decision.", "decision.public_id")
+    standing_rule = member(
+        TEXT,
+        "Id of the standing rule by which that lead decided; left out if a person decided this request.",
+        lambda given: rule_id_of(given.decision) or ABSENT,
+        optional=True,
+    )
     cause = member(choice(Cause.values), "Where the answer comes from: person, system:expiry ...", "decision.cause")
     permit = member(
         nullable(PERMIT_ID),

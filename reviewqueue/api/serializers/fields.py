@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
-from rest_framework.fields import empty
+from rest_framework.fields import SkipField, empty
 
 from ledger.datetimes import InvalidDatetime, parse_datetime
 from ledger.errors import KeyInvalid, PayloadInvalid, Problem
@@ -315,15 +315,37 @@ class RequestSerializer(serializers.Serializer):
         """Return the members that were sent, and the defaults of the others."""
         if not isinstance(data, dict):
             raise invalid("must be an object")
-        strange = itertools.islice((name for name in data if name not in self.fields), MAX_PROBLEMS)
-        unknown: dict[Any, Any] = {name: invalid("is not a member of this object").detail for name in strange}
-        try:
-            value = super().to_internal_value(data)
-        except ValidationError as fault:
-            raise ValidationError({**_by_name(fault.detail), **unknown}) from None
-        if unknown:
-            raise ValidationError(unknown)
+        value: dict[str, Any] = {}
+        errors: dict[Any, Any] = {}
+        for name, (field, default, check) in self._members.items():
+            if name not in data and default is not empty:
+                value[name] = default
+                continue
+            try:
+                value[name] = check(field.run_validation(data.get(name, empty)))
+            except ValidationError as fault:
+                errors[name] = fault.detail
+            except SkipField:
+                continue
+        strange = itertools.islice((name for name in data if name not in self._members), MAX_PROBLEMS)
+        errors |= {name: invalid("is not a member of this object").detail for name in strange}
+        if errors:
+            raise ValidationError(errors)
         return value
+
+    @functools.cached_property
+    def _members(self) -> dict[str, tuple[Any, Any, Callable[[Any], Any]]]:
+        """Return each field with its default and its ``validate_`` method. DRF looks all of it up for each body, which
+        took a tenth of an ask; here a member that was left out costs nothing but its default.
+        """
+        found: dict[str, tuple[Any, Any, Callable[[Any], Any]]] = {}
+        for name, field in self.fields.items():
+            check = getattr(self, f"validate_{name}", None)
+            found[name] = (field, empty if check or callable(field.default) else field.default, check or _unchanged)
+        return found
+
+    def run_validators(self, value: Any) -> None:
+        """Run none: no serializer here declares validators, and their preparation reads every field."""
 
     def json_schema(self, resolve: Resolve) -> Schema:
         """Return a reference to this serializer's component."""
@@ -373,8 +395,8 @@ def validated(serializer: type[RequestSerializer], body: Any) -> dict[str, Any]:
     return value
 
 
-def _by_name(detail: Any) -> dict[Any, Any]:
-    return dict(detail) if isinstance(detail, Mapping) else {"": detail}
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 def _flat(detail: Any, pointer: str) -> Iterator[tuple[str, ErrorDetail]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ledger.digests import digest
 from ledger.exact_json import ABSENT
+from ledger.json_pointer import is_pointer
 from reviewqueue.api.serializers.fields import (
     ChoiceField,
     DateTimeField,
@@ -26,7 +27,6 @@ from reviewqueue.api.serializers.fields import (
     invalid_at,
 )
 from reviewqueue.outbound.address_policy import AddressRefused, check_fact_path
-from reviewqueue.outbound.json_pointer import is_pointer
 from runs.facts import RequestedFact
 from runs.interrupt_requests import RequestedInterrupt
 from runs.models import FactCheck, FactKind

@@ -1,9 +1,11 @@
-"""Administration of agents: keys, effect rules and connections, for owners of the agent and operators."""
+"""Administration by API: agents with their keys, rules and connections, queues, and policies.
+
+For owners and operators: the same changes as on the pages.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
@@ -13,6 +15,7 @@ from rest_framework.response import Response
 from ledger.errors import PayloadInvalid, Problem
 from reviewqueue import permissions
 from reviewqueue.api.authentication import person_of
+from reviewqueue.api.base_view import ApiView, body_of
 from reviewqueue.api.openapi.operations import PERSON, Operation, describe
 from reviewqueue.api.response_serializers import ResponseSerializer
 from reviewqueue.api.responses.administration import (
@@ -26,6 +29,11 @@ from reviewqueue.api.responses.administration import (
     KeyResponse,
     NewAgentResponse,
     NewKeyResponse,
+    PolicyListResponse,
+    PolicyPreviewResponse,
+    PolicyResponse,
+    QueueListResponse,
+    QueueResponse,
 )
 from reviewqueue.api.serializers.administration_serializers import (
     AddAgentRequest,
@@ -33,7 +41,11 @@ from reviewqueue.api.serializers.administration_serializers import (
     AddConnectionRequest,
     AddEffectRuleRequest,
     AddKeyRequest,
+    AddPolicyRequest,
+    AddQueueRequest,
+    ChangeQueueRequest,
     EffectModeRequest,
+    PreviewPolicyRequest,
     RemoveCallLabelRequest,
     RemoveEffectRuleRequest,
     RotateKeyRequest,
@@ -41,333 +53,362 @@ from reviewqueue.api.serializers.administration_serializers import (
 )
 from reviewqueue.api.serializers.fields import RequestSerializer, validated
 from reviewqueue.api.serializers.run_serializers import EmptyRequest
-from reviewqueue.api.views.base import ApiView, body_of
-from reviewqueue.operations import administration
+from reviewqueue.operations import administration, queue_administration
 from reviewqueue.operations.api_keys import NewKey
 from reviewqueue.operations.provisioning.names import ProvisioningError
-from runs.models import CallLabel
+from reviewqueue.operations.provisioning.policies import whole_seconds
+from reviewqueue.operations.queue_administration import PolicyPreview
+from runs.models import CallLabel, Policy
 
 OWNERS = "For owners of the agent and operators; another agent is not found."
+QUEUE_OWNERS = "For owners of the queue and operators; another queue is not found."
+POLICY_OWNERS = "Operators change every policy, owners those of their agents within bounds; another one is not found."
 
 
-def apply_change(
-    request: Request,
-    change: Callable[..., Any],
-    *path: str,
-    sent: type[RequestSerializer],
+def endpoint(
+    action: Callable[..., Any],
+    *,
+    id: str,  # noqa: A002  the operation's member has this name
+    summary: str,
     returns: type[ResponseSerializer],
+    description: str = OWNERS,
+    request: type[RequestSerializer] | None = None,
     status: int = 200,
-) -> Response:
-    """Call ``change`` with the person, the names in the path and the members of the body, and return what it returns.
+    refusals: tuple[str, ...] = ("not_found",),
+) -> Callable[..., Response]:
+    """Return the method of a view: it calls ``action`` with the person, the names in the path and the members of the
+    body (``request``), and returns what that returns.
 
-    Its refusal (``ProvisioningError``) becomes a problem of the rule that it names, or of the whole body.
+    A refusal of ``action`` (``ProvisioningError``) becomes a problem of the rule that it names, or of the whole body.
     """
-    person, members = person_of(request), validated(sent, body_of(request))
-    try:
-        made = change(person, *path, **members)
-    except ProvisioningError as refused:
-        pointer = f"/rules/{refused.rule}" if refused.rule else ""
-        raise PayloadInvalid(str(refused), errors=[Problem(pointer, str(refused))]) from None
-    return Response(returns.serialize(made), status=status)
+
+    def method(view: ApiView, sent: Request, **path: str) -> Response:
+        person = person_of(sent)
+        members = {} if request is None else validated(request, body_of(sent))
+        try:
+            made = action(person, **path, **members)
+        except ProvisioningError as refused:
+            pointer = f"/rules/{refused.rule}" if refused.rule else ""
+            raise PayloadInvalid(str(refused), errors=[Problem(pointer, str(refused))]) from None
+        return Response(returns.serialize(made), status=status)
+
+    operation = Operation(
+        id=id,
+        summary=summary,
+        description=description,
+        who=PERSON,
+        request=request,
+        responses={status: returns},
+        refusals=refusals,
+    )
+    return describe(operation)(method)
+
+
+# --- agents -----------------------------------------------------------------------------------------------------------
+
+
+def _add_agent(person: AbstractUser, *, name: str, owner: str, effects: str) -> NewKey:
+    return administration.add_agent(person, name, owner=owner, effects=effects)[1]
 
 
 class AgentsView(ApiView):
     """The agents that a person administers."""
 
-    @describe(
-        Operation(
-            id="list_agents",
-            summary="List the agents that you administer",
-            description="Owners administer the agents of their groups, operators all.",
-            who=PERSON,
-            responses={200: AgentListResponse},
-        )
+    get = endpoint(
+        lambda person: permissions.owned_agents(person).order_by("slug"),
+        id="list_agents",
+        summary="List the agents that you administer",
+        description="Owners administer the agents of their groups, operators all.",
+        returns=AgentListResponse,
+        refusals=(),
     )
-    def get(self, request: Request) -> Response:
-        return Response(AgentListResponse.serialize(permissions.owned_agents(person_of(request)).order_by("slug")))
-
-    @describe(
-        Operation(
-            id="add_agent",
-            summary="Add an agent with its first key",
-            description="For operators. No other response has the key.",
-            who=PERSON,
-            request=AddAgentRequest,
-            responses={201: NewAgentResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        _add_agent,
+        id="add_agent",
+        summary="Add an agent with its first key",
+        description="For operators. No other response has the key.",
+        request=AddAgentRequest,
+        returns=NewAgentResponse,
+        status=201,
     )
-    def post(self, request: Request) -> Response:
-        return apply_change(request, _add_agent, sent=AddAgentRequest, returns=NewAgentResponse, status=201)
-
-
-def _add_agent(person: AbstractUser, **members: str) -> NewKey:
-    return administration.add_agent(person, **members)[1]
 
 
 class AgentView(ApiView):
     """One agent."""
 
-    @describe(
-        Operation(
-            id="get_agent",
-            summary="Return an agent with its effect rules, connections and call labels",
-            description=OWNERS,
-            who=PERSON,
-            responses={200: AdministeredAgentResponse},
-            refusals=("not_found",),
-        )
+    get = endpoint(
+        administration.find_agent,
+        id="get_agent",
+        summary="Return an agent with its effect rules, connections and call labels",
+        returns=AdministeredAgentResponse,
     )
-    def get(self, request: Request, slug: str) -> Response:
-        return Response(AdministeredAgentResponse.serialize(administration.find_agent(person_of(request), slug)))
 
 
 class KeysView(ApiView):
     """The keys of an agent."""
 
-    @describe(
-        Operation(
-            id="list_keys",
-            summary="List the keys of an agent",
-            description=OWNERS,
-            who=PERSON,
-            responses={200: KeyListResponse},
-            refusals=("not_found",),
-        )
+    get = endpoint(
+        lambda person, slug: administration.keys_of(administration.find_agent(person, slug)),
+        id="list_keys",
+        summary="List the keys of an agent",
+        returns=KeyListResponse,
     )
-    def get(self, request: Request, slug: str) -> Response:
-        agent = administration.find_agent(person_of(request), slug)
-        return Response(KeyListResponse.serialize(administration.keys_of(agent)))
-
-    @describe(
-        Operation(
-            id="add_key",
-            summary="Make a key of an agent",
-            description=f"No other response has the key. {OWNERS}",
-            who=PERSON,
-            request=AddKeyRequest,
-            responses={201: NewKeyResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.add_key,
+        id="add_key",
+        summary="Make a key of an agent",
+        description=f"No other response has the key. {OWNERS}",
+        request=AddKeyRequest,
+        returns=NewKeyResponse,
+        status=201,
     )
-    def post(self, request: Request, slug: str) -> Response:
-        return apply_change(
-            request, administration.add_key, slug, sent=AddKeyRequest, returns=NewKeyResponse, status=201
-        )
 
 
 class RotateKeyView(ApiView):
     """The successor of a key."""
 
-    @describe(
-        Operation(
-            id="rotate_key",
-            summary="Replace a key of an agent",
-            description=f"The old key stays valid for the overlap. No other response has the new key. {OWNERS}",
-            who=PERSON,
-            request=RotateKeyRequest,
-            responses={201: NewKeyResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.rotate_key,
+        id="rotate_key",
+        summary="Replace a key of an agent",
+        description=f"The old key stays valid for the overlap. No other response has the new key. {OWNERS}",
+        request=RotateKeyRequest,
+        returns=NewKeyResponse,
+        status=201,
     )
-    def post(self, request: Request, slug: str, prefix: str) -> Response:
-        return apply_change(
-            request, administration.rotate_key, slug, prefix, sent=RotateKeyRequest, returns=NewKeyResponse, status=201
-        )
 
 
 class RevokeKeyView(ApiView):
     """The end of a key."""
 
-    @describe(
-        Operation(
-            id="revoke_key",
-            summary="Revoke a key of an agent at once",
-            description=f"Long polls of the key end with 401. {OWNERS}",
-            who=PERSON,
-            request=EmptyRequest,
-            responses={200: KeyResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.revoke_key,
+        id="revoke_key",
+        summary="Revoke a key of an agent at once",
+        description=f"Long polls of the key end with 401. {OWNERS}",
+        request=EmptyRequest,
+        returns=KeyResponse,
     )
-    def post(self, request: Request, slug: str, prefix: str) -> Response:
-        return apply_change(request, administration.revoke_key, slug, prefix, sent=EmptyRequest, returns=KeyResponse)
 
 
 class EffectRulesView(ApiView):
     """The effect rules of an agent."""
 
-    @describe(
-        Operation(
-            id="add_effect_rule",
-            summary="Add an effect rule of an agent",
-            description=OWNERS,
-            who=PERSON,
-            request=AddEffectRuleRequest,
-            responses={201: ConfiguredEffectRuleResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.add_effect_rule,
+        id="add_effect_rule",
+        summary="Add an effect rule of an agent",
+        request=AddEffectRuleRequest,
+        returns=ConfiguredEffectRuleResponse,
+        status=201,
     )
-    def post(self, request: Request, slug: str) -> Response:
-        return apply_change(
-            request,
-            administration.add_effect_rule,
-            slug,
-            sent=AddEffectRuleRequest,
-            returns=ConfiguredEffectRuleResponse,
-            status=201,
-        )
 
 
 class RemoveEffectRuleView(ApiView):
     """The removal of an effect rule."""
 
-    @describe(
-        Operation(
-            id="remove_effect_rule",
-            summary="Remove an effect rule of an agent",
-            description=f"Effects that have begun are not affected. {OWNERS}",
-            who=PERSON,
-            request=RemoveEffectRuleRequest,
-            responses={200: ConfiguredEffectRuleResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.remove_effect_rule,
+        id="remove_effect_rule",
+        summary="Remove an effect rule of an agent",
+        description=f"Effects that have begun are not affected. {OWNERS}",
+        request=RemoveEffectRuleRequest,
+        returns=ConfiguredEffectRuleResponse,
     )
-    def post(self, request: Request, slug: str) -> Response:
-        return apply_change(
-            request,
-            administration.remove_effect_rule,
-            slug,
-            sent=RemoveEffectRuleRequest,
-            returns=ConfiguredEffectRuleResponse,
-        )
 
 
 class ConnectionsView(ApiView):
     """The connections of an agent."""
 
-    @describe(
-        Operation(
-            id="add_connection",
-            summary="Add a connection of an agent",
-            description=OWNERS,
-            who=PERSON,
-            request=AddConnectionRequest,
-            responses={201: ConnectionResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.add_connection,
+        id="add_connection",
+        summary="Add a connection of an agent",
+        request=AddConnectionRequest,
+        returns=ConnectionResponse,
+        status=201,
     )
-    def post(self, request: Request, slug: str) -> Response:
-        return apply_change(
-            request,
-            administration.add_connection,
-            slug,
-            sent=AddConnectionRequest,
-            returns=ConnectionResponse,
-            status=201,
-        )
 
 
 class ConnectionTestView(ApiView):
     """A test of a connection."""
 
-    @describe(
-        Operation(
-            id="test_connection",
-            summary="Make one call to a connection, as for a fact",
-            description=f"The response says whether JSON came back, not what. {OWNERS}",
-            who=PERSON,
-            request=TestConnectionRequest,
-            responses={200: ConnectionTestResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.test_connection,
+        id="test_connection",
+        summary="Make one call to a connection, as for a fact",
+        description=f"The response says whether JSON came back, not what. {OWNERS}",
+        request=TestConnectionRequest,
+        returns=ConnectionTestResponse,
     )
-    def post(self, request: Request, slug: str, name: str) -> Response:
-        test = partial(administration.test_connection, name=name)
-        return apply_change(request, test, slug, sent=TestConnectionRequest, returns=ConnectionTestResponse)
 
 
 class RemoveConnectionView(ApiView):
     """The removal of a connection."""
 
-    @describe(
-        Operation(
-            id="remove_connection",
-            summary="Remove a connection of an agent",
-            description=f"A connection by which facts of runs were checked stays. {OWNERS}",
-            who=PERSON,
-            request=EmptyRequest,
-            responses={200: ConnectionResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.remove_connection,
+        id="remove_connection",
+        summary="Remove a connection of an agent",
+        description=f"A connection by which facts of runs were checked stays. {OWNERS}",
+        request=EmptyRequest,
+        returns=ConnectionResponse,
     )
-    def post(self, request: Request, slug: str, name: str) -> Response:
-        remove = partial(administration.remove_connection, name=name)
-        return apply_change(request, remove, slug, sent=EmptyRequest, returns=ConnectionResponse)
 
 
 class EffectModeView(ApiView):
     """Which effects an agent can begin."""
 
-    @describe(
-        Operation(
-            id="set_effect_mode",
-            summary="Let an agent begin any effect, or only listed ones",
-            description=f"Effects that have begun are not affected. {OWNERS}",
-            who=PERSON,
-            request=EffectModeRequest,
-            responses={200: AdministeredAgentResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.set_effect_mode,
+        id="set_effect_mode",
+        summary="Let an agent begin any effect, or only listed ones",
+        description=f"Effects that have begun are not affected. {OWNERS}",
+        request=EffectModeRequest,
+        returns=AdministeredAgentResponse,
     )
-    def post(self, request: Request, slug: str) -> Response:
-        change = administration.set_effect_mode
-        return apply_change(request, change, slug, sent=EffectModeRequest, returns=AdministeredAgentResponse)
+
+
+def _add_call_label(
+    person: AbstractUser, slug: str, *, name: str, sentence: str, arguments: Sequence[dict[str, str]] = ()
+) -> CallLabel:
+    labels = {it["argument"]: {"label": it["label"]} | ({"unit": it["unit"]} if it["unit"] else {}) for it in arguments}
+    if len(labels) != len(arguments):
+        raise PayloadInvalid.at("/arguments", "must name each argument once")
+    return administration.add_call_label(person, slug, name=name, sentence=sentence, arguments=labels)
 
 
 class CallLabelsView(ApiView):
     """The call labels of an agent."""
 
-    @describe(
-        Operation(
-            id="add_call_label",
-            summary="Add the sentence by which reviewers read a call",
-            description=OWNERS,
-            who=PERSON,
-            request=AddCallLabelRequest,
-            responses={201: CallLabelResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        _add_call_label,
+        id="add_call_label",
+        summary="Add the sentence by which reviewers read a call",
+        request=AddCallLabelRequest,
+        returns=CallLabelResponse,
+        status=201,
     )
-    def post(self, request: Request, slug: str) -> Response:
-        return apply_change(
-            request, _add_call_label, slug, sent=AddCallLabelRequest, returns=CallLabelResponse, status=201
-        )
-
-
-def _add_call_label(
-    person: AbstractUser, slug: str, *, arguments: Sequence[dict[str, str]] = (), **members: str
-) -> CallLabel:
-    labels = {it["argument"]: {"label": it["label"]} | ({"unit": it["unit"]} if it["unit"] else {}) for it in arguments}
-    if len(labels) != len(arguments):
-        raise PayloadInvalid.at("/arguments", "must name each argument once")
-    return administration.add_call_label(person, slug, arguments=labels, **members)
 
 
 class RemoveCallLabelView(ApiView):
     """The removal of a call label."""
 
-    @describe(
-        Operation(
-            id="remove_call_label",
-            summary="Remove a call label of an agent",
-            description=f"The call is then shown by its name. {OWNERS}",
-            who=PERSON,
-            request=RemoveCallLabelRequest,
-            responses={200: CallLabelResponse},
-            refusals=("not_found",),
-        )
+    post = endpoint(
+        administration.remove_call_label,
+        id="remove_call_label",
+        summary="Remove a call label of an agent",
+        description=f"The call is then shown by its name. {OWNERS}",
+        request=RemoveCallLabelRequest,
+        returns=CallLabelResponse,
     )
-    def post(self, request: Request, slug: str) -> Response:
-        remove = administration.remove_call_label
-        return apply_change(request, remove, slug, sent=RemoveCallLabelRequest, returns=CallLabelResponse)
+
+
+# --- queues -----------------------------------------------------------------------------------------------------------
+
+
+class QueuesView(ApiView):
+    """The queues that a person administers."""
+
+    get = endpoint(
+        queue_administration.queues_of,
+        id="list_queues",
+        summary="List the queues that you administer",
+        description="Owners administer the queues of their groups, operators all.",
+        returns=QueueListResponse,
+        refusals=(),
+    )
+    post = endpoint(
+        queue_administration.add_queue,
+        id="add_queue",
+        summary="Add a queue with the groups of its people",
+        description="For operators.",
+        request=AddQueueRequest,
+        returns=QueueResponse,
+        status=201,
+    )
+
+
+class QueueView(ApiView):
+    """One queue."""
+
+    get = endpoint(
+        queue_administration.find_queue,
+        id="get_queue",
+        summary="Return a queue with the groups of its people",
+        description=QUEUE_OWNERS,
+        returns=QueueResponse,
+    )
+    patch = endpoint(
+        queue_administration.change_queue,
+        id="change_queue",
+        summary="Close a queue for new requests, open it, or change its owner",
+        description=f"Only operators change the owner. {QUEUE_OWNERS}",
+        request=ChangeQueueRequest,
+        returns=QueueResponse,
+        refusals=("not_found", "stale_version"),
+    )
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+
+def _newest_policies(person: AbstractUser) -> list[Policy]:
+    queue_administration.refuse_unless_administrator(person)
+    return queue_administration.newest_policies(person)
+
+
+def _add_policy(person: AbstractUser, *, reason: str, agent: str, based_on: int, rules: dict[str, Any]) -> Policy:
+    return queue_administration.add_policy(person, reason, agent=agent, based_on=based_on, **_as_stored(rules))
+
+
+def _preview_policy(person: AbstractUser, *, reason: str, agent: str, rules: dict[str, Any]) -> PolicyPreview:
+    return queue_administration.preview_policy(person, reason, agent=agent, **_as_stored(rules))
+
+
+def _as_stored(rules: dict[str, Any]) -> Any:
+    """Return the rules of a body with the durations in lists in seconds. Raises ``ProvisioningError``."""
+    stored = dict(rules)
+    if "remind_before" in rules:
+        stored["remind_before"] = [whole_seconds(length, "remind_before") for length in rules["remind_before"]]
+    if "escalate_further" in rules:
+        stored["escalate_further"] = [
+            {"queue": step["queue"], "seconds": whole_seconds(step["wait"], "escalate_further")}
+            for step in rules["escalate_further"]
+        ]
+    return stored
+
+
+class PoliciesView(ApiView):
+    """The policies that a person can read."""
+
+    get = endpoint(
+        _newest_policies,
+        id="list_policies",
+        summary="List the newest version of each policy",
+        description="The general policies and those of your agents, for owners of a queue or agent and operators.",
+        returns=PolicyListResponse,
+    )
+    post = endpoint(
+        _add_policy,
+        id="add_policy",
+        summary="Add the next version of a policy",
+        description=f"Open requests keep their version. {POLICY_OWNERS}",
+        request=AddPolicyRequest,
+        returns=PolicyResponse,
+        status=201,
+        refusals=("not_found", "stale_version"),
+    )
+
+
+class PreviewPolicyView(ApiView):
+    """What the next version of a policy would change."""
+
+    post = endpoint(
+        _preview_policy,
+        id="preview_policy",
+        summary="Return what the next version of a policy would change",
+        description=f"Nothing is stored. {POLICY_OWNERS}",
+        request=PreviewPolicyRequest,
+        returns=PolicyPreviewResponse,
+    )

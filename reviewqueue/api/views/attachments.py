@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from ledger.errors import Busy, Refusal
 from reviewqueue import permissions, resume_gateway
 from reviewqueue.api.authentication import caller_of, person_of
+from reviewqueue.api.base_view import ApiView
 from reviewqueue.api.binary_bodies import acquire_slot, asked_digest, drain_rest, guard_bytes, pieces_of
 from reviewqueue.api.downloads import send_attachment
 from reviewqueue.api.openapi.operations import BOTH, BYTES, CLOSED, PERSON, Operation, describe
@@ -16,7 +17,6 @@ from reviewqueue.api.problems import MalformedRequest
 from reviewqueue.api.query_parameters import text_parameter, validated_query
 from reviewqueue.api.responses.interrupts import AttachmentResponse
 from reviewqueue.api.scoped_querysets import find_interrupt
-from reviewqueue.api.views.base import ApiView
 from runs.errors import DigestMismatch
 from runs.file_storage import spool_upload
 from runs.schemas.attachments import MAX_BYTES

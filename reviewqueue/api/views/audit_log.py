@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from ledger.datetimes import InvalidDatetime, parse_datetime
 from reviewqueue.api.authentication import person_of
+from reviewqueue.api.base_view import ApiView
 from reviewqueue.api.openapi.operations import PERSON, Operation, describe
 from reviewqueue.api.pagination import LIMIT, PAGE, ListPage
 from reviewqueue.api.query_parameters import (
@@ -19,7 +20,6 @@ from reviewqueue.api.query_parameters import (
     validated_query,
 )
 from reviewqueue.api.responses.administration import AuditLogResponse
-from reviewqueue.api.views.base import ApiView
 from reviewqueue.queries import audit_log
 from reviewqueue.queries.audit_log import AuditFilters
 from runs.configuration_history import KIND_LABELS

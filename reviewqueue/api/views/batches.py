@@ -12,7 +12,8 @@ from rest_framework.response import Response
 from ledger.errors import PayloadInvalid, Problem, Refusal
 from reviewqueue import resume_gateway
 from reviewqueue.api import problems
-from reviewqueue.api.authentication import person_of, recheck_key, worker_of
+from reviewqueue.api.authentication import count_items, person_of, recheck_key, worker_of
+from reviewqueue.api.base_view import ApiView, body_of, request_key
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import AGENT, PERSON, Operation, describe
 from reviewqueue.api.responses.interrupts import AskBatchResponse, BatchResult, DecisionBatchResponse
@@ -24,8 +25,6 @@ from reviewqueue.api.serializers.reviewer_action_serializers import (
     seen,
 )
 from reviewqueue.api.serializers.run_serializers import AskBatchRequest
-from reviewqueue.api.throttling import count_items
-from reviewqueue.api.views.base import ApiView, body_of, request_key
 from reviewqueue.api.views.runs import create_ask
 
 #: Processes one item. Returns what it returns alone, and whether that is new.

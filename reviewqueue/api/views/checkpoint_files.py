@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from ledger.errors import Busy, Refusal
 from reviewqueue.api.authentication import worker_of
+from reviewqueue.api.base_view import ApiView, lease_token
 from reviewqueue.api.binary_bodies import (
     MEDIA_TYPE,
     acquire_slot,
@@ -22,7 +23,6 @@ from reviewqueue.api.openapi.operations import AGENT, BYTES, UNDER_LEASE, Operat
 from reviewqueue.api.problems import MalformedRequest
 from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.runs import ReceivedFile, ReceivedFileResponse
-from reviewqueue.api.views.base import ApiView, lease_token
 from runs.errors import DigestMismatch
 from runs.file_storage import PIECE, SpooledFile, spool_upload
 from runs.use_cases import transfer_file

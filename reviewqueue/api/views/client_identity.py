@@ -6,10 +6,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from reviewqueue.api.authentication import caller_of
+from reviewqueue.api.base_view import ApiView
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
 from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.client_identity import ClientIdentityResponse
-from reviewqueue.api.views.base import ApiView
 
 
 class ClientIdentityView(ApiView):

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from reviewqueue import permissions
 from reviewqueue.api.authentication import recheck_key, worker_of
+from reviewqueue.api.base_view import ApiView, body_of, request_key
 from reviewqueue.api.long_poll import poll_until
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import AGENT, Operation, describe
@@ -17,7 +18,6 @@ from reviewqueue.api.response_serializers import list_of
 from reviewqueue.api.responses.continuations import ClaimResponse
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.run_serializers import ClaimContinuationRequest, ClaimContinuationsRequest
-from reviewqueue.api.views.base import ApiView, body_of, request_key
 from runs.models import Agent
 from runs.use_cases import claim_continuation
 

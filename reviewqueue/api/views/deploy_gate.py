@@ -7,11 +7,11 @@ from rest_framework.response import Response
 
 from ledger import clock
 from reviewqueue.api.authentication import caller_of
+from reviewqueue.api.base_view import ApiView
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
 from reviewqueue.api.query_parameters import QueryParameter, slug_parameter, text_parameter, validated_query
 from reviewqueue.api.responses.runs import StrandedRuns, StrandedRunsResponse
 from reviewqueue.api.scoped_querysets import refuse_unknown_names, runs_of
-from reviewqueue.api.views.base import ApiView
 from runs.deploy_gate import list_incompatible_runs
 from runs.unclaimed_continuations import count_unclaimed_by_version
 

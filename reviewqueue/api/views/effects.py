@@ -8,12 +8,12 @@ from rest_framework.response import Response
 from ledger.exact_json import ABSENT
 from reviewqueue import permissions
 from reviewqueue.api.authentication import worker_of
+from reviewqueue.api.base_view import ApiView, body_of, check_key, lease_token, request_key
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import AGENT, UNDER_LEASE, WITH_KEY, Operation, describe
 from reviewqueue.api.responses.continuations import BegunEffectResponse, EffectResponse
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.run_serializers import BeginEffectRequest, EffectOutcomeRequest, declared
-from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token, request_key
 from runs.use_cases import begin_effect, report_effect
 
 

@@ -10,10 +10,10 @@ from rest_framework.request import Request
 from ledger.datetimes import InvalidDatetime, parse_datetime
 from reviewqueue import permissions
 from reviewqueue.api.authentication import person_of
+from reviewqueue.api.base_view import ApiView
 from reviewqueue.api.downloads import send_evidence
 from reviewqueue.api.openapi.operations import JSON_LINES, PERSON, Operation, describe
 from reviewqueue.api.query_parameters import invalid_query, text_parameter, validated_query
-from reviewqueue.api.views.base import ApiView
 from reviewqueue.queries import evidence_export, page_queries
 from runs.errors import NotPermitted
 

@@ -10,12 +10,12 @@ from rest_framework.response import Response
 
 from ledger import clock
 from reviewqueue.api.authentication import caller_of
+from reviewqueue.api.base_view import ApiView
 from reviewqueue.api.openapi.operations import BOTH, Operation, describe
 from reviewqueue.api.query_parameters import choice_parameter, slug_parameter, validated_query
 from reviewqueue.api.response_serializers import TEXT
 from reviewqueue.api.responses.insights import InsightsResponse
 from reviewqueue.api.scoped_querysets import refuse_unknown_names, scope_of
-from reviewqueue.api.views.base import ApiView
 from reviewqueue.queries.insights import read_insights
 from reviewqueue.queries.insights.csv_export import csv_text, figures_of
 from reviewqueue.queries.insights.scope import PERIODS, insights_scope

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from ledger import clock
 from reviewqueue import resume_gateway
 from reviewqueue.api.authentication import Caller, caller_of, person_of, recheck_key, worker_of
+from reviewqueue.api.base_view import ApiView, body_of, request_key
 from reviewqueue.api.long_poll import poll_until
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import AGENT as AGENT_KEY
@@ -43,7 +44,6 @@ from reviewqueue.api.serializers.reviewer_action_serializers import (
     seen,
 )
 from reviewqueue.api.serializers.run_serializers import MAX_POLL_SECONDS
-from reviewqueue.api.views.base import ApiView, body_of, request_key
 from reviewqueue.queries.visible_ranges import interrupt_ranges
 from runs import child_runs
 from runs.decisions import find_winning_decision, tally_votes

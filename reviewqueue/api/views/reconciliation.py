@@ -13,6 +13,7 @@ from ledger.errors import NotFound, PayloadInvalid
 from ledger.models import Effect
 from reviewqueue import permissions
 from reviewqueue.api.authentication import check_reconciler, person_of
+from reviewqueue.api.base_view import ApiView, body_of, check_key
 from reviewqueue.api.openapi.operations import RECONCILER, Operation, describe
 from reviewqueue.api.responses.continuations import EffectResponse
 from reviewqueue.api.responses.runs import RunControlResponse
@@ -26,7 +27,6 @@ from reviewqueue.api.serializers.reconciliation_serializers import (
     ResolveEffectRequest,
     WaiveFactRequest,
 )
-from reviewqueue.api.views.base import ApiView, body_of, check_key
 from runs.models import Hold
 from runs.states import HoldKind
 from runs.use_cases import reconcile_facts, reconcile_outcomes

@@ -13,6 +13,7 @@ from ledger.errors import PayloadInvalid, Problem, Refusal
 from reviewqueue import permissions, resume_gateway, reviewer_actions
 from reviewqueue.api import problems
 from reviewqueue.api.authentication import person_of
+from reviewqueue.api.base_view import ApiView, body_of, request_key
 from reviewqueue.api.openapi.operations import CLOSED, PERSON, Operation, describe
 from reviewqueue.api.pagination import PAGE, page
 from reviewqueue.api.query_parameters import validated_query
@@ -36,7 +37,6 @@ from reviewqueue.api.serializers.reviewer_action_serializers import (
     seen,
 )
 from reviewqueue.api.serializers.run_serializers import EmptyRequest
-from reviewqueue.api.views.base import ApiView, body_of, request_key
 
 
 class ClaimView(ApiView):

@@ -11,6 +11,7 @@ from ledger.actors import person_actor
 from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.api.authentication import Caller, controller_of, person_of
+from reviewqueue.api.base_view import ApiView, body_of
 from reviewqueue.api.openapi.operations import CONTROLLER, PERSON, Operation, describe
 from reviewqueue.api.responses.runs import HaltResponse, HaltState, RetaggedRunResponse, RunControlResponse
 from reviewqueue.api.scoped_querysets import runs_of
@@ -21,7 +22,6 @@ from reviewqueue.api.serializers.reviewer_action_serializers import (
     RestartRunRequest,
     RetagRunRequest,
 )
-from reviewqueue.api.views.base import ApiView, body_of
 from reviewqueue.operations import kill_switch
 from runs.models import Run
 from runs.use_cases import control_run

@@ -13,6 +13,7 @@ from ledger.errors import NotFound
 from ledger.exact_json import ABSENT
 from reviewqueue import permissions
 from reviewqueue.api.authentication import caller_of, worker_of
+from reviewqueue.api.base_view import ApiView, body_of, lease_token, with_key
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.openapi.operations import (
     AGENT,
@@ -59,7 +60,6 @@ from reviewqueue.api.serializers.run_serializers import (
     person_named,
     snapshot,
 )
-from reviewqueue.api.views.base import ApiView, body_of, lease_token, with_key
 from reviewqueue.queries.visible_ranges import list_run_keys
 from runs.checkpoint_files import find_uploaded_file
 from runs.continuations import find_open_continuation

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.http import HttpResponse
 from rest_framework.request import Request
 
+from reviewqueue.api.base_view import ApiView
 from reviewqueue.api.openapi.document import document_as
 from reviewqueue.api.openapi.operations import ANYONE, Operation, describe
 from reviewqueue.api.query_parameters import choice_parameter, validated_query
 from reviewqueue.api.response_serializers import Type
-from reviewqueue.api.views.base import ApiView
 
 FORMAT = choice_parameter("format", "Format of the document.", ["json", "yaml"], default="json")
 _DOCUMENT = Type(

@@ -10,13 +10,13 @@ from rest_framework.response import Response
 from ledger import clock
 from ledger.exact_json import ABSENT
 from reviewqueue.api.authentication import signaller_of
+from reviewqueue.api.base_view import ApiView, body_of
 from reviewqueue.api.openapi.operations import SIGNALLER, WITH_KEY, Operation, describe
 from reviewqueue.api.pagination import PAGE, ListPage, page
 from reviewqueue.api.query_parameters import choice_parameter, key_parameter, validated_query
 from reviewqueue.api.responses.interrupts import SIGNAL_STATUSES, SignalListResponse, SignalResponse, SignalState
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.interrupt_serializers import SignalRequest
-from reviewqueue.api.views.base import ApiView, body_of
 from runs import external_signals
 from runs.models import Signal
 

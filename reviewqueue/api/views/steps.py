@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from reviewqueue.api.authentication import caller_of, worker_of
+from reviewqueue.api.base_view import ApiView, body_of, check_key, lease_token
 from reviewqueue.api.openapi.operations import AGENT, BOTH, UNDER_LEASE, Operation, describe
 from reviewqueue.api.pagination import PAGE, page
 from reviewqueue.api.query_parameters import validated_query
@@ -13,7 +14,6 @@ from reviewqueue.api.responses.runs import RecordedStepResponse, StepListRespons
 from reviewqueue.api.scoped_querysets import find_run
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.run_serializers import RecordStepRequest
-from reviewqueue.api.views.base import ApiView, body_of, check_key, lease_token
 from runs.use_cases import record_step
 
 

@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from ledger import clock
 from ledger.actors import agent_actor
 from reviewqueue.api.authentication import worker_of
+from reviewqueue.api.base_view import ApiView, body_of, with_key
 from reviewqueue.api.openapi.operations import AGENT, WITH_KEY, Operation, describe
 from reviewqueue.api.pagination import LIMIT, PAGE, ListPage, page
 from reviewqueue.api.query_parameters import (
@@ -32,7 +33,6 @@ from reviewqueue.api.responses.webhooks import (
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.run_serializers import EmptyRequest
 from reviewqueue.api.serializers.webhook_serializers import RegisterWebhookRequest, endpoint_request
-from reviewqueue.api.views.base import ApiView, body_of, with_key
 from reviewqueue.webhooks import deliveries, endpoints
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs import event_feed

@@ -14,7 +14,7 @@ from reviewqueue.operations.provisioning.names import ProvisioningError
 from reviewqueue.operations.provisioning.policies import POLICY_RULES, add_policy, is_built_in, whole_seconds
 from runs.models import Policy, Queue
 from runs.policies import BUILT_IN
-from runs.states import OnExpiry, OnReject, Risk, SecondFactor
+from runs.states import OnExpiry, OnReject, Risk, RuleRisk, SecondFactor
 
 DURATIONS = {
     "deadline_min": "the shortest time to a deadline",
@@ -97,6 +97,11 @@ class Command(ProvisioningCommand):
             "--second-factor",
             choices=SecondFactor.values,
             help="which decisions need a fresh second factor: none, those with high risk, or all",
+        )
+        parser.add_argument(
+            "--standing-rules",
+            choices=RuleRisk.values,
+            help="the highest risk of requests that a lead's standing rule can decide; never: people decide each",
         )
         parser.add_argument("--self-review", action=BooleanOptionalAction, help="can the run's initiator decide?")
         parser.add_argument("--quorum", type=int, metavar="N", help="how many people must approve the same call")

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from prometheus_client import write_to_textfile
 
-from reviewqueue.operations.doctor import history_integrity, run_checks
+from reviewqueue.operations.doctor import Finding, history_integrity, run_checks
+from reviewqueue.operations.doctor.metrics import collect_findings
 
 
 class Command(BaseCommand):
@@ -20,6 +22,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+        parser.add_argument(
+            "--metrics", metavar="FILE", help="also write the result as metrics, for node_exporter's textfile collector"
+        )
         parser.add_argument("--newest", type=int, metavar="N", help="read the timelines of the newest N runs only")
         parser.add_argument(
             "--anchors", metavar="FILE", help="compare the timelines with an earlier output of `anchors`"
@@ -28,6 +33,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         found = list(run_checks(newest=options["newest"], anchors=_read_anchors(options["anchors"])))
         wrong = [finding for finding in found if finding.is_wrong]
+        if options["metrics"]:
+            _write_metrics(options["metrics"], found)
         if options["json"]:
             members = [{"check": it.check, "wrong": it.is_wrong, "message": it.message} for it in found]
             self.stdout.write(json.dumps({"healthy": not wrong, "findings": members}, ensure_ascii=False))
@@ -37,6 +44,13 @@ class Command(BaseCommand):
             self.stdout.write(f"{len(wrong)} wrong." if wrong else "Nothing is wrong.")
         if wrong:
             sys.exit(1)
+
+
+def _write_metrics(path: str, found: list[Finding]) -> None:
+    try:
+        write_to_textfile(path, collect_findings(found))
+    except OSError as problem:
+        raise CommandError(f"Cannot write the metrics to {path}: {problem}.") from problem
 
 
 def _read_anchors(path: str | None) -> list[history_integrity.Anchor]:

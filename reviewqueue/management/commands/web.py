@@ -31,6 +31,7 @@ from reviewqueue.management.ports import refuse_busy_port
 from reviewqueue.operations import processes, rollback_detection
 from reviewqueue.operations.file_permissions import restrict_old_files
 from reviewqueue.operations.installation import PROGRAM
+from reviewqueue.serving import http_metrics
 from reviewqueue.serving.shutdown import IGNORE_NEW_CONNECTIONS, SECONDS_FOR_OPENING_CONNECTIONS, SHUTDOWN_MARKER
 
 BACKLOG = 1024
@@ -38,6 +39,12 @@ WORKERS_GRACE = 20  # seconds for requests under way
 GRACE = WORKERS_GRACE + 5
 #: Connections that a process accepts at once, idle and slow ones included; more wait in the backlog.
 MAX_CONNECTIONS = 4096
+#: Granian's own lines go to the log of the product, in its format.
+_LOG_CONFIG = {
+    "formatters": {},
+    "handlers": {},
+    "loggers": {name: {"handlers": [], "propagate": True} for name in ("_granian", "granian.access")},
+}
 
 
 class Command(BaseCommand):
@@ -53,6 +60,7 @@ class Command(BaseCommand):
         processes.become("web", pool_size=settings.WEB_THREADS)
         for name in ("reviewqueue.wsgi", "reviewqueue.urls"):  # before the fork, so that the processes share them
             importlib.import_module(name)
+        http_metrics.counters()
         sys.exit(_serve_until_stopped())
 
     def _refuse_rolled_back_database(self) -> None:
@@ -109,6 +117,7 @@ def _run_granian() -> None:
         backpressure=MAX_CONNECTIONS,
         http1_settings=HTTP1Settings(header_read_timeout=1000 * settings.REQUEST_HEADER_SECONDS),
         log_level=LogLevels.error,
+        log_dictconfig=_LOG_CONFIG,
         # Restart processes that die; kill those that do not stop.
         respawn_failed_workers=True,
         workers_kill_timeout=WORKERS_GRACE,

@@ -36,6 +36,8 @@ GUARDED = (
     "runs_policy",
     "runs_revision",
     "runs_schema",
+    "runs_standingrule",
+    "runs_standingruleuse",
 )
 _REPORT = re.compile("report:(eff_[0-9a-z]+):")
 

@@ -13,9 +13,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 
-from ledger import clock
 from reviewqueue.accounts import second_factors
-from reviewqueue.models import PersonChange
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.operations import audit_log
@@ -125,13 +123,9 @@ def account_state(person: AbstractUser) -> dict[str, Any]:
 
 @transaction.atomic
 def record_change(person: AbstractUser, *, actor: str, action: str, before: dict[str, Any]) -> None:
-    """Record a change of a person's account with the state before and after, also in the audit log."""
-    after = account_state(person)
-    PersonChange.objects.create(
-        person_id=person.pk, actor=actor[:300], action=action, before=before, after=after, at=clock.now()
-    )
+    """Record a change of a person's account with the state before and after in the audit log."""
     subject = Subject(kind="person", pk=person.pk, name=person.get_username())
-    record_administration(subject, actor=actor, action=action, before=before or None, after=after)
+    record_administration(subject, actor=actor, action=action, before=before or None, after=account_state(person))
 
 
 def group_of_role(role: str, *, queue: str, agent: str) -> Group:

@@ -12,7 +12,7 @@ from reviewqueue.operations.provisioning.names import SYSTEM, ProvisioningError,
 from runs.configuration_history import lock_head, record_configuration
 from runs.models import Policy
 from runs.policies import BUILT_IN, MAX_DEADLINE
-from runs.states import OnExpiry, OnReject, Risk, SecondFactor
+from runs.states import OnExpiry, OnReject, Risk, RuleRisk, SecondFactor
 
 MAX_QUORUM = 20
 MIN_EXPIRY, MAX_EXPIRY = timedelta(minutes=1), timedelta(days=3650)
@@ -36,6 +36,7 @@ POLICY_RULES = (
     "on_reject",
     "require_reason",
     "second_factor",
+    "standing_rules",
     "self_review",
     "quorum",
     "risk_floor",
@@ -73,6 +74,7 @@ CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "then": ("After the last queue", (OnExpiry.CANCEL, OnExpiry.FAIL)),
     "on_reject": ("After a rejection", tuple(OnReject.values)),
     "second_factor": ("Decisions that need a second factor of their own", tuple(SecondFactor.values)),
+    "standing_rules": ("Highest risk that a lead's standing rule can decide", tuple(RuleRisk.values)),
     "risk_floor": ("Lowest risk of a request", tuple(Risk.values)),
 }
 NUMBERS = {
@@ -102,6 +104,7 @@ class PolicyRules(TypedDict, total=False):
     on_reject: str
     require_reason: bool
     second_factor: str
+    standing_rules: str
     self_review: bool
     quorum: int
     risk_floor: str
@@ -223,6 +226,8 @@ def _check_policy(policy: Policy) -> None:
         )
     if policy.second_factor not in SecondFactor.values:
         raise ProvisioningError(f"second_factor must be one of {', '.join(SecondFactor.values)}.", rule="second_factor")
+    if policy.standing_rules not in RuleRisk.values:
+        raise ProvisioningError(f"standing_rules must be one of {', '.join(RuleRisk.values)}.", rule="standing_rules")
     if not 1 <= policy.quorum <= MAX_QUORUM:
         raise ProvisioningError(f"quorum must be from 1 to {MAX_QUORUM}.", rule="quorum")
     if policy.risk_floor not in Risk.values:

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -247,6 +248,11 @@ def _answered(event: Event, lookup: _Lookup) -> _Text:
     verdict = code_labels.VERDICT_DONE.get(str(event.refs.get("verdict")), "answered")
     if event.refs.get("second_factor"):
         verdict = f"{verdict} with a second factor"
+    if event.refs.get("standing_rule"):
+        rule = format_html(
+            '<a href="{}">standing rule</a>', reverse("standing-rule", args=[event.refs["standing_rule"]])
+        )
+        verdict = format_html("{} by a {}", verdict, rule)
     note = decision.message if decision is not None else ""
     if event.actor == "system:signal":
         return _Text(words="The expected signal arrived", sub=_key(event.refs.get("signal")), icon="check")

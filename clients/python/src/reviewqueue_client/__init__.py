@@ -12,6 +12,7 @@ from reviewqueue_client._sync.run import Run, RunHandle
 from reviewqueue_client._sync.worker import Worker
 from reviewqueue_client.delivery import Outcome
 from reviewqueue_client.errors import (
+    DigestMismatch,
     EffectFailed,
     NotPerformed,
     Refused,
@@ -21,7 +22,7 @@ from reviewqueue_client.errors import (
     Unreachable,
 )
 from reviewqueue_client.retries import Retries
-from reviewqueue_client.values import Answer, Compensation, Proposal, Question, Request
+from reviewqueue_client.values import Answer, Attachment, Compensation, Proposal, Question, Request
 
 __all__ = [
     "Answer",
@@ -31,8 +32,10 @@ __all__ = [
     "AsyncRun",
     "AsyncRunHandle",
     "AsyncWorker",
+    "Attachment",
     "Client",
     "Compensation",
+    "DigestMismatch",
     "EffectFailed",
     "NotPerformed",
     "Outcome",

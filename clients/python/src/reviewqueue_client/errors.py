@@ -70,6 +70,17 @@ class EffectFailed(ReviewQueueError):
         return type(self), (self.key, self.error)
 
 
+class DigestMismatch(ReviewQueueError):
+    """The bytes that arrived are not those that the digest names. ``arrived``: their digest."""
+
+    def __init__(self, digest: str, arrived: str) -> None:
+        super().__init__(f"The bytes have the digest {arrived}; the answer names {digest}.")
+        self.digest, self.arrived = digest, arrived
+
+    def __reduce__(self) -> tuple[type[DigestMismatch], tuple[str, str]]:
+        return type(self), (self.digest, self.arrived)
+
+
 class NotPerformed(Exception):
     """Raise this in the function of an effect if the call surely did not happen.
 

@@ -6,13 +6,14 @@ policies, schemas, permissions, deadlines or facts: a test decides, with ``answe
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import httpx
 from reviewqueue_client import exact_json
@@ -96,6 +97,7 @@ class FakeServer(httpx.BaseTransport, httpx.AsyncBaseTransport):
         self.runs: dict[str, FakeRun] = {}
         self.calls: list[tuple[str, str]] = []
         self._planned: dict[str, dict[str, Any]] = {}
+        self._files: dict[str, tuple[dict[str, Any], bytes]] = {}
         self._failures: list[httpx.Response | Exception] = []
         self._ids = itertools.count(1)
         self._lock = threading.RLock()
@@ -137,6 +139,13 @@ class FakeServer(httpx.BaseTransport, httpx.AsyncBaseTransport):
             self._planned[key] = given
             for run in self.runs.values():
                 self._give_planned(run)
+
+    def attach(self, name: str, content: bytes, *, media_type: str = "application/pdf") -> str:
+        """Keep a file as a reviewer attaches it. Returns its digest: an answer that has it in ``input`` names the file."""
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        shown = {"digest": digest, "name": name, "media_type": media_type, "size": len(content)}
+        self._files[digest] = (shown, content)
+        return digest
 
     def pause(self, run_key: str) -> None:
         """Pause the run: at its next safe point, or at once if no worker holds it."""
@@ -203,6 +212,8 @@ class FakeServer(httpx.BaseTransport, httpx.AsyncBaseTransport):
                 if len(content) > _BODY_LIMIT:
                     raise _Refusal("payload_too_large", f"The body must have at most {_BODY_LIMIT} bytes.")
                 reply = self._dispatch(request, path, exact_json.loads(content) if content else {})
+                if isinstance(reply, bytes):
+                    return httpx.Response(200, headers={"Content-Type": "application/octet-stream"}, content=reply)
             except _Refusal as refused:
                 problem = {"code": refused.code, "detail": str(refused), "retryable": False, "errors": []}
                 headers = {"Content-Type": "application/problem+json"}
@@ -224,7 +235,8 @@ class FakeServer(httpx.BaseTransport, httpx.AsyncBaseTransport):
                 r"continuations/(\w+)/claim",
                 lambda it: [self._claim(self._run(it.replace("con_", "run_")), key)],
             ),
-            ("GET", r"interrupts/(\w+)", self._read_request),
+            ("GET", r"interrupts/(.+)/attachments/(sha256:\w+)", self._read_file),
+            ("GET", r"interrupts/(.+)", self._read_request),
             ("POST", r"runs/(\w+)/effects/(.+)/outcome", lambda run, it: self._report(self._run(run), it, body)),
         ]
         under_lease: list[tuple[str, str, Callable[..., Any]]] = [
@@ -324,6 +336,7 @@ class FakeServer(httpx.BaseTransport, httpx.AsyncBaseTransport):
             "kind": "compensate" if run.compensating else "resume",
             "cause": run.cause,
             "attempt": run.attempts,
+            "traceparent": None,
             "run": {
                 "id": run.id,
                 "key": run.key,
@@ -428,7 +441,21 @@ class FakeServer(httpx.BaseTransport, httpx.AsyncBaseTransport):
         for key, request in run.requests.items():
             if request.status == "waiting" and key in self._planned:
                 request.status, request.answer = "answered", self._planned.pop(key)
+                files = self._files_of(run, key, request.answer["input"])
+                request.answer |= {"attachments": files} if files else {}
         self._settle(run)
+
+    def _files_of(self, run: FakeRun, key: str, answer: Any) -> list[dict[str, Any]]:
+        """Return the files that an answer names, anywhere in it."""
+        text = exact_json.dumps(answer).decode()
+        named = [(digest, shown) for digest, (shown, _) in self._files.items() if f'"{digest}"' in text]
+        place = f"/api/v1/interrupts/{quote(f'int_{run.id[4:]}_{key}', safe='')}/attachments"
+        return [shown | {"url": f"{place}/{digest}"} for digest, shown in named]
+
+    def _read_file(self, _: str, digest: str) -> bytes:
+        if digest not in self._files:
+            raise _Refusal("not_found")
+        return self._files[digest][1]
 
     def _list_requests(self, run: FakeRun) -> dict[str, Any]:
         marks = [{"id": f"int_{run.id[4:]}_{key}", "key": key, "status": it.status} for key, it in run.requests.items()]

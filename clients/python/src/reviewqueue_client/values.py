@@ -2,9 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Required, TypedDict
+
+from reviewqueue_client.errors import DigestMismatch
+
+API = "/api/v1/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """A file that a reviewer attached. ``digest``: the text in the answer's `input`. ``size``: in bytes."""
+
+    digest: str
+    name: str
+    media_type: str
+    size: int
+    url: str
+
+    @property
+    def path(self) -> str:
+        """Return the path of the bytes below `/api/v1/`. Raises ``ValueError`` for a URL of another server."""
+        if not self.url.startswith(API):
+            raise ValueError(f"The URL of an attachment must begin with {API} (got {self.url}).")
+        return self.url.removeprefix(API)
+
+    def verify(self, content: bytes) -> bytes:
+        """Return ``content``. Raises ``DigestMismatch`` if it is not this file."""
+        arrived = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        if arrived != self.digest:
+            raise DigestMismatch(self.digest, arrived)
+        return content
+
+    @classmethod
+    def of(cls, sent: Mapping[str, Any]) -> Attachment:
+        """Return the attachment of a response; members that this version does not know are ignored."""
+        return cls(**{name: sent[name] for name in ("digest", "name", "media_type", "size", "url")})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +58,7 @@ class Answer:
     cause: str
     permit: str | None
     signal: dict[str, Any] | None
+    attachments: list[Attachment] = field(default_factory=list)
 
     @property
     def approved(self) -> bool:
@@ -36,7 +72,8 @@ class Answer:
             "verdict", "input", "arguments", "changed", "message", "decided_by", "decided_at", "decision", "cause",
             "permit", "signal",
         )  # fmt: skip
-        return cls(key=key, **{name: sent.get(name) for name in names} | {"changed": sent.get("changed") or []})
+        values = {name: sent.get(name) for name in names} | {"changed": sent.get("changed") or []}
+        return cls(key=key, **values, attachments=[Attachment.of(file) for file in sent.get("attachments") or []])
 
 
 class Proposal(TypedDict, total=False):

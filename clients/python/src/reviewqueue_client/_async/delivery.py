@@ -13,7 +13,7 @@ from reviewqueue_client._async.platform import call as call_function
 from reviewqueue_client._async.run import approved_call
 from reviewqueue_client.delivery import ENDED, Outcome, read_cursor, write_cursor
 from reviewqueue_client.errors import Refused, ReviewQueueError
-from reviewqueue_client.values import Answer, Request
+from reviewqueue_client.values import Answer, Request, unpack_state
 
 if TYPE_CHECKING:
     from reviewqueue_client._async.client import AsyncClient
@@ -112,11 +112,11 @@ class AsyncAnswers:
                 raise
             await self._complete(claim, outcome)
             delivered += 1
-        return delivered + await self._deliver_ends(function, Path(cursor))
+        return delivered + await self.deliver_ends(function, cursor=cursor)
 
-    async def _deliver_ends(self, function: Function, cursor: Path) -> int:
-        """Deliver the runs that ended without an answer since the place of the cursor."""
-        delivered, more = 0, True
+    async def deliver_ends(self, function: Function, *, cursor: Path | str) -> int:
+        """Deliver the runs that ended without an answer since the place of the cursor. Returns their number."""
+        cursor, delivered, more = Path(cursor), 0, True
         while more:
             page = await self._client.call("GET", f"events?after={read_cursor(cursor)}&limit=100")
             for event in page["events"]:
@@ -131,12 +131,17 @@ class AsyncAnswers:
                     if refused.code == "snapshot_erased":
                         continue
                     raise
-                await call_function(function, reached["state"]["target"], Outcome.of_ended(found))
+                await call_function(function, self.target_of(reached), Outcome.of_ended(found))
                 delivered += 1
             if page["events"]:
                 write_cursor(cursor, page["next"])
             more = page["more"]
         return delivered
+
+    @staticmethod
+    def target_of(checkpoint: Mapping[str, Any]) -> Any:
+        """Return the target of a request from a checkpoint of its run."""
+        return unpack_state(checkpoint)[0]["target"]
 
     # --- one run ------------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from reviewqueue_client.retries import seconds_of
 from reviewqueue_client.values import (
     STATE_FORMAT,
     Answer,
+    Attachment,
     Compensation,
     InFlight,
     Question,
@@ -75,6 +76,7 @@ class AsyncRun:
         self.metadata: dict[str, Any] = run["metadata"]
         self.cause: str = claim["cause"]
         self.attempt: int = claim["attempt"]
+        self.traceparent: str = claim.get("traceparent") or ""
         self.step_name: str = checkpoint["step"]
         self.state, self._carried = unpack_state(checkpoint)
         self.answers = {key: Answer.of(key, sent) for key, sent in claim["answers"].items()}
@@ -86,6 +88,7 @@ class AsyncRun:
         if self.overtaken:  # a fact changed: what was computed from it must be computed again
             self._carried = {}
         self._number: int = checkpoint["number"]
+        self._has_file = checkpoint.get("file") is not None
         self._lease: str = claim["lease"]["token"]
         self._done: dict[str, Any] = {}
         self._used: set[str] = set()
@@ -243,6 +246,10 @@ class AsyncRun:
         self.answers |= {key: Answer.of(key, sent) for key, sent in reply["answers"].items()}
         return {key: self.answers[key] for key in keys if key in self.answers}
 
+    async def download(self, attachment: Attachment) -> bytes:
+        """Return the verified bytes of a file that a reviewer attached (``AsyncClient.download``)."""
+        return await self.client.download(attachment)
+
     async def report_facts(self, values: Mapping[str, Any]) -> str:
         """Report the facts that this worker checks. Returns `continue`, or `refresh` if a credential is not valid.
 
@@ -266,6 +273,17 @@ class AsyncRun:
         self.step_name, self.state = step, state
         self._carried, self._done, self._used, self._recorded = {}, {}, set(), {}
         await self._safe_point()
+
+    async def put_file(self, content: bytes) -> None:
+        """Upload the file of the next checkpoint, which ``checkpoint`` or a request commits."""
+        await self._call("PUT", f"checkpoints/{self._number + 1}/file", content)
+
+    async def get_file(self) -> bytes | None:
+        """Return the verified file of the last checkpoint; None without one."""
+        if not self._has_file:
+            return None
+        content: bytes = await self._call("GET", f"checkpoints/{self._number}/file", None)
+        return content
 
     async def _commit(self, step: str, state: Any, steps: Mapping[str, Any], *, facts: list[Any] | None = None) -> None:
         content: dict[str, Any] = {"step": step, "state": pack_state(state, steps), "format": STATE_FORMAT}

@@ -12,6 +12,7 @@ from reviewqueue_client._async.platform import Function, call, sleep
 from reviewqueue_client._async.run import AsyncRun
 from reviewqueue_client.errors import Refused, ReviewQueueError, Stopped
 from reviewqueue_client.retries import seconds_of
+from reviewqueue_client.traces import continued_trace
 
 if TYPE_CHECKING:
     from reviewqueue_client._async.client import AsyncClient
@@ -119,6 +120,10 @@ class AsyncWorker:
 
     async def perform(self, claim: Mapping[str, Any]) -> None:
         """Work on a claimed run until it is suspended, stopped or ended. Errors of functions are raised."""
+        with continued_trace(claim.get("traceparent")):
+            await self._perform(claim)
+
+    async def _perform(self, claim: Mapping[str, Any]) -> None:
         async with AsyncRun(self._client, claim, lease_seconds=self._lease_seconds) as run:
             self._current = run
             if self._stopping:

@@ -15,7 +15,11 @@ from reviewqueue_client._sync.run import RunHandle
 from reviewqueue_client._sync.worker import Worker
 from reviewqueue_client.errors import Refused, Unreachable
 from reviewqueue_client.retries import RETRYABLE_STATUSES, Retries
-from reviewqueue_client.values import Request
+from reviewqueue_client.traces import trace_headers
+from reviewqueue_client.values import Attachment, Request
+
+#: Media type of files.
+FILE = "application/octet-stream"
 
 
 class Client:
@@ -70,6 +74,8 @@ class Client:
     ) -> Any:
         """Call any operation of the API (`path` below `/api/v1/`) and return its JSON.
 
+        A file is ``bytes``, as body and as response.
+
         Sends the request again if the connection fails or the server says that it is retryable; at most ``attempts``
         times, which is the number of ``retries`` when left out. ``wait``: seconds that the server may hold the request.
         Raises ``Refused`` and ``Unreachable``.
@@ -91,10 +97,37 @@ class Client:
         wait: float = 0,
     ) -> tuple[Any, Mapping[str, str]]:
         """Do the same as ``call``, and also return the headers of the response."""
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        response = self._send(
+            method, path, body, lease=lease, idempotency_key=idempotency_key, attempts=attempts, wait=wait
+        )
+        is_file = response.headers.get("Content-Type", "") == FILE
+        return response.content if is_file else exact_json.loads(response.content), response.headers
+
+    def download(self, attachment: Attachment) -> bytes:
+        """Return the bytes of a file that a reviewer attached. A person chose them: treat them as untrusted input.
+
+        Raises ``DigestMismatch`` if they are not the bytes that the answer names, ``Refused`` if they are erased or damaged.
+        """
+        response = self._send("GET", attachment.path)
+        return attachment.verify(response.content)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        lease: str = "",
+        idempotency_key: str = "",
+        attempts: int = 0,
+        wait: float = 0,
+    ) -> httpx.Response:
+        kind = FILE if isinstance(body, bytes) else "application/json"
+        headers = {"Content-Type": kind} if body is not None else {}
         headers |= {"Run-Lease": lease} if lease else {}
         headers |= {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        content = None if body is None else exact_json.dumps(body)
+        headers |= trace_headers()
+        content = body if body is None or isinstance(body, bytes) else exact_json.dumps(body)
         timeout = self._timeout + wait
         last = attempts or self.retries.attempts
         attempt = 0
@@ -108,7 +141,7 @@ class Client:
                 problem = Unreachable(f"{method} {path}: {type(error).__name__}: {error}")
             else:
                 if response.is_success:
-                    return exact_json.loads(response.content), response.headers
+                    return response
                 problem = _problem_of(response)
                 retry_after = response.headers.get("Retry-After")
                 if isinstance(problem, Refused) and not problem.retryable:

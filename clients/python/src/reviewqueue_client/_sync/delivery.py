@@ -14,7 +14,7 @@ from reviewqueue_client._sync.platform import call as call_function
 from reviewqueue_client._sync.run import approved_call
 from reviewqueue_client.delivery import ENDED, Outcome, read_cursor, write_cursor
 from reviewqueue_client.errors import Refused, ReviewQueueError
-from reviewqueue_client.values import Answer, Request
+from reviewqueue_client.values import Answer, Request, unpack_state
 
 if TYPE_CHECKING:
     from reviewqueue_client._sync.client import Client
@@ -113,11 +113,11 @@ class Answers:
                 raise
             self._complete(claim, outcome)
             delivered += 1
-        return delivered + self._deliver_ends(function, Path(cursor))
+        return delivered + self.deliver_ends(function, cursor=cursor)
 
-    def _deliver_ends(self, function: Function, cursor: Path) -> int:
-        """Deliver the runs that ended without an answer since the place of the cursor."""
-        delivered, more = 0, True
+    def deliver_ends(self, function: Function, *, cursor: Path | str) -> int:
+        """Deliver the runs that ended without an answer since the place of the cursor. Returns their number."""
+        cursor, delivered, more = Path(cursor), 0, True
         while more:
             page = self._client.call("GET", f"events?after={read_cursor(cursor)}&limit=100")
             for event in page["events"]:
@@ -132,12 +132,17 @@ class Answers:
                     if refused.code == "snapshot_erased":
                         continue
                     raise
-                call_function(function, reached["state"]["target"], Outcome.of_ended(found))
+                call_function(function, self.target_of(reached), Outcome.of_ended(found))
                 delivered += 1
             if page["events"]:
                 write_cursor(cursor, page["next"])
             more = page["more"]
         return delivered
+
+    @staticmethod
+    def target_of(checkpoint: Mapping[str, Any]) -> Any:
+        """Return the target of a request from a checkpoint of its run."""
+        return unpack_state(checkpoint)[0]["target"]
 
     # --- one run ------------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from reviewqueue_client.retries import seconds_of
 from reviewqueue_client.values import (
     STATE_FORMAT,
     Answer,
+    Attachment,
     Compensation,
     InFlight,
     Question,
@@ -76,6 +77,7 @@ class Run:
         self.metadata: dict[str, Any] = run["metadata"]
         self.cause: str = claim["cause"]
         self.attempt: int = claim["attempt"]
+        self.traceparent: str = claim.get("traceparent") or ""
         self.step_name: str = checkpoint["step"]
         self.state, self._carried = unpack_state(checkpoint)
         self.answers = {key: Answer.of(key, sent) for key, sent in claim["answers"].items()}
@@ -87,6 +89,7 @@ class Run:
         if self.overtaken:  # a fact changed: what was computed from it must be computed again
             self._carried = {}
         self._number: int = checkpoint["number"]
+        self._has_file = checkpoint.get("file") is not None
         self._lease: str = claim["lease"]["token"]
         self._done: dict[str, Any] = {}
         self._used: set[str] = set()
@@ -244,6 +247,10 @@ class Run:
         self.answers |= {key: Answer.of(key, sent) for key, sent in reply["answers"].items()}
         return {key: self.answers[key] for key in keys if key in self.answers}
 
+    def download(self, attachment: Attachment) -> bytes:
+        """Return the verified bytes of a file that a reviewer attached (``Client.download``)."""
+        return self.client.download(attachment)
+
     def report_facts(self, values: Mapping[str, Any]) -> str:
         """Report the facts that this worker checks. Returns `continue`, or `refresh` if a credential is not valid.
 
@@ -267,6 +274,17 @@ class Run:
         self.step_name, self.state = step, state
         self._carried, self._done, self._used, self._recorded = {}, {}, set(), {}
         self._safe_point()
+
+    def put_file(self, content: bytes) -> None:
+        """Upload the file of the next checkpoint, which ``checkpoint`` or a request commits."""
+        self._call("PUT", f"checkpoints/{self._number + 1}/file", content)
+
+    def get_file(self) -> bytes | None:
+        """Return the verified file of the last checkpoint; None without one."""
+        if not self._has_file:
+            return None
+        content: bytes = self._call("GET", f"checkpoints/{self._number}/file", None)
+        return content
 
     def _commit(self, step: str, state: Any, steps: Mapping[str, Any], *, facts: list[Any] | None = None) -> None:
         content: dict[str, Any] = {"step": step, "state": pack_state(state, steps), "format": STATE_FORMAT}

@@ -13,6 +13,7 @@ from reviewqueue_client._sync.platform import Function, call, sleep
 from reviewqueue_client._sync.run import Run
 from reviewqueue_client.errors import Refused, ReviewQueueError, Stopped
 from reviewqueue_client.retries import seconds_of
+from reviewqueue_client.traces import continued_trace
 
 if TYPE_CHECKING:
     from reviewqueue_client._sync.client import Client
@@ -120,6 +121,10 @@ class Worker:
 
     def perform(self, claim: Mapping[str, Any]) -> None:
         """Work on a claimed run until it is suspended, stopped or ended. Errors of functions are raised."""
+        with continued_trace(claim.get("traceparent")):
+            self._perform(claim)
+
+    def _perform(self, claim: Mapping[str, Any]) -> None:
         with Run(self._client, claim, lease_seconds=self._lease_seconds) as run:
             self._current = run
             if self._stopping:

@@ -1,0 +1,61 @@
+"""The sweep of standing rules: it compares open requests with the rules of their queue, and decides those within one.
+
+Each decision is a transaction of its own through the gateway. A request that a rule does not decide is compared again
+only after it changed, or if a person or its run held it.
+"""
+
+from __future__ import annotations
+
+from ledger import clock
+from ledger.errors import Refusal
+from reviewqueue import resume_gateway
+from reviewqueue.standing_rules.eligibility import RuleDoesNotApply, covers
+from reviewqueue.standing_rules.unexamined import (
+    active_rules,
+    forget_ended_rules,
+    record_examined,
+    unexamined_requests,
+)
+from reviewqueue.tasks import SWEEP_LIMIT, entry_point
+from runs.models import Interrupt, StandingRule
+from runs.policies import needs_second_factor
+from runs.standing_rules import bounds_of
+
+#: Refusals that say nothing about the rule: another transaction came first, or the request is closed.
+_PASSING = frozenset({"busy", "claimed_by_other", "stale_version"})
+
+
+@entry_point
+def decide_by_standing_rules() -> None:
+    """Compare open requests with the standing rules."""
+    apply_rules(limit=SWEEP_LIMIT)
+
+
+def apply_rules(*, limit: int) -> int:
+    """Compare up to ``limit`` requests with the rules, the oldest rule first, and return how many were decided."""
+    forget_ended_rules()
+    now, decided = clock.now(), 0
+    for rule in active_rules(now=now):
+        # Only ids are read at once, because proposals can be large.
+        found = list(unexamined_requests(rule, now=now).order_by("id").values_list("pk", flat=True)[: max(0, limit)])
+        for pk in found:
+            limit -= 1
+            decided += apply_rule(rule, Interrupt.objects.select_related("policy", "schema").get(pk=pk))
+    return decided
+
+
+def apply_rule(rule: StandingRule, interrupt: Interrupt) -> bool:
+    """Let the rule decide the request if it is within the rule. Returns whether it did."""
+    try:
+        is_covered = covers(rule.call, bounds_of(rule), interrupt.proposal, interrupt.verdicts)
+        if is_covered and not needs_second_factor(interrupt):
+            resume_gateway.submit_rule_decision(rule, interrupt)
+            return True
+    except RuleDoesNotApply as reason:
+        if not reason.is_final:
+            return False
+    except Refusal as refusal:
+        if refusal.code in _PASSING:
+            return False
+    record_examined(rule, interrupt)
+    return False

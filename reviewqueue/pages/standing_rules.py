@@ -1,0 +1,283 @@
+"""The pages of standing rules: the list, a rule with its decisions, and the form with its preview.
+
+`reviewqueue.standing_rules.administration` checks the permissions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from ledger import clock
+from ledger.errors import NotFound, PayloadInvalid, Refusal
+from ledger.exact_json import dumps, parse
+from reviewqueue import permissions
+from reviewqueue.pages.code_labels import VERDICT_DONE
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
+from reviewqueue.queries.pagination import find_primary_key
+from reviewqueue.standing_rules import administration
+from runs.models import StandingRule
+from runs.standing_rules import MAX_BOUNDS, MAX_LENGTH, MAX_USES, NUMBER_TESTS, read_number
+from runs.states import Kind
+
+PAGE_SIZE, SHOWN_DECISIONS = 50, 50
+MAX_TEXT = 300
+LEAST_ROWS = 4  # of bounds in the form, so that it works without JavaScript
+TEST_LABELS = {
+    "below": "below",
+    "at_most": "at most",
+    "at_least": "at least",
+    "above": "above",
+    "equals": "equal to",
+}
+FIELDS = ("queue", "agent", "reason", "call", "max_uses", "ends_at", "note")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownRule:
+    """A rule with the texts of its bounds and its status."""
+
+    rule: StandingRule
+    used: int
+    bounds: list[str]
+    status: str
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundRow:
+    """A row of bounds in the form, as texts, and what is wrong with it."""
+
+    pointer: str = ""
+    test: str = "at_most"
+    value: str = ""
+    fault: str = ""
+
+
+def _shown(rule: Any, *, now: datetime) -> ShownRule:
+    status = administration.status_of(rule, now=now)
+    bounds = [f"{bound['pointer']} {TEST_LABELS[bound['test']]} {_value_text(bound['value'])}" for bound in rule.bounds]
+    return ShownRule(
+        rule=rule,
+        used=rule.used or 0,
+        bounds=bounds,
+        status=status,
+        label=administration.STATUS_LABELS[status],
+    )
+
+
+def _value_text(value: Any) -> str:
+    return value if isinstance(value, str) and read_number(value) is None else dumps(value).strip('"')
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+@require_safe
+@not_found_if_invisible
+def rules(request: PageRequest) -> HttpResponse:
+    """List the rules that the reader can see, newest first."""
+    found, now = administration.visible_rules(request.user), clock.now()
+    after = request.GET.get("after", "")
+    place = find_primary_key(StandingRule, after) if after else None
+    rows = list((found.filter(pk__lt=place) if place else found)[: PAGE_SIZE + 1])
+    context = {
+        "section": "inbox",
+        "now": now,
+        "rules": [_shown(row, now=now) for row in rows[:PAGE_SIZE]],
+        "next": rows[PAGE_SIZE - 1].public_id if len(rows) > PAGE_SIZE else "",
+        "may_add": administration.led_queues(request.user).exists(),
+    }
+    return render_page(request, "standing_rules/page.html", context)
+
+
+@require_safe
+@not_found_if_invisible
+def rule(request: PageRequest, rule_id: str) -> HttpResponse:
+    """Show a rule, its newest decisions, and the form that revokes it."""
+    return _rule_page(request, administration.find_rule(request.user, rule_id))
+
+
+def _rule_page(request: PageRequest, found: StandingRule, *, problem: str = "", status: int = 200) -> HttpResponse:
+    now = clock.now()
+    shown = _shown(found, now=now)
+    context = {
+        "section": "inbox",
+        "now": now,
+        "shown": shown,
+        "rule": found,
+        "decisions": administration.decisions_of(request.user, found, limit=SHOWN_DECISIONS),
+        "may_revoke": found.revoked_at is None and administration.may_revoke(request.user, found),
+        "problem": problem,
+    }
+    return render_page(request, "standing_rules/rule.html", context, status=status)
+
+
+@require_POST
+@not_found_if_invisible
+def revoke(request: PageRequest, rule_id: str) -> HttpResponse:
+    """Revoke a rule."""
+    try:
+        revoked = administration.revoke_rule(request.user, rule_id, reason=_text(request.POST, "reason"))
+    except NotFound:
+        raise
+    except PayloadInvalid as refused:
+        found = administration.find_rule(request.user, rule_id)
+        problem = f"The reason {refused.errors[0].message}."
+        return _rule_page(request, found, problem=problem, status=422)
+    except Refusal as refusal:
+        found = administration.find_rule(request.user, rule_id)
+        return _rule_page(request, found, problem=refusal.detail, status=403)
+    messages.success(request, f"The standing rule {revoked.public_id} is revoked. People decide its requests again.")
+    return redirect_page(request, reverse("standing-rule", args=[revoked.public_id]))
+
+
+# --- the form ---------------------------------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@not_found_if_invisible
+def new_rule(request: PageRequest) -> HttpResponse:
+    """Show the form of a rule, empty or filled in from a request; preview it; add it."""
+    if not administration.led_queues(request.user).exists():
+        raise NotFound
+    if request.method != "POST":
+        texts, rows = _from_request(request, _text(request.GET, "interrupt"))
+        return _form_page(request, texts, rows)
+    texts = {name: _text(request.POST, name) for name in FIELDS}
+    rows = _posted_rows(request.POST)
+    try:
+        terms = _read_terms(texts, rows)
+        if request.POST.get("act") != "save":
+            preview = administration.preview_rule(request.user, **terms)
+            return _form_page(request, texts, rows, preview=preview)
+        made = administration.add_rule(request.user, **terms)
+    except NotFound:
+        raise
+    except PayloadInvalid as refused:
+        faults = {problem.pointer.lstrip("/"): problem.message for problem in refused.errors}
+        return _form_page(request, texts, rows, faults=faults)
+    except Refusal as refusal:
+        return _form_page(request, texts, rows, problem=refusal.detail)
+    messages.success(request, f"The standing rule {made.public_id} decides from now on. You can revoke it at any time.")
+    return redirect_page(request, reverse("standing-rule", args=[made.public_id]))
+
+
+def _form_page(
+    request: PageRequest,
+    texts: dict[str, str],
+    rows: list[BoundRow],
+    *,
+    preview: administration.RulePreview | None = None,
+    faults: dict[str, str] | None = None,
+    problem: str = "",
+) -> HttpResponse:
+    led, faults = list(administration.led_queues(request.user)), faults or {}
+    marked = [
+        BoundRow(
+            pointer=row.pointer,
+            test=row.test,
+            value=row.value,
+            fault=" ".join(message for at, message in faults.items() if at.startswith(f"bounds/{place}/")),
+        )
+        for place, row in enumerate(row for row in rows if row.pointer or row.value)
+    ]
+    empty = [BoundRow() for _ in range(min(MAX_BOUNDS, max(LEAST_ROWS, len(marked) + 2)) - len(marked))]
+    context = {
+        "section": "inbox",
+        "texts": texts,
+        "rows": [*marked, *empty],
+        "tests": list(TEST_LABELS.items()),
+        "queues": [queue.slug for queue in led],
+        "agents": list(administration.agents_of_queues(led).values_list("slug", flat=True)),
+        "max_uses": MAX_USES,
+        "max_days": MAX_LENGTH.days,
+        "preview": preview,
+        "verdicts": [] if preview is None else _verdict_texts(preview),
+        "faults": faults,
+        "problem": problem or ("Some fields are not valid." if faults else ""),
+    }
+    is_refused = bool(faults or problem)
+    return render_page(request, "standing_rules/form.html", context, status=422 if is_refused else 200)
+
+
+def _verdict_texts(preview: administration.RulePreview) -> list[str]:
+    return [f"{count} {VERDICT_DONE.get(verdict, verdict)}" for verdict, count in preview.verdicts.items()]
+
+
+def _from_request(request: PageRequest, interrupt_id: str) -> tuple[dict[str, str], list[BoundRow]]:
+    """Return the form for requests like this one: each member of its call is a bound that the lead can loosen."""
+    ends_at = (clock.now() + timedelta(days=7)).replace(second=0, microsecond=0)
+    texts = dict.fromkeys(FIELDS, "") | {"max_uses": "50", "ends_at": f"{ends_at.astimezone(UTC):%Y-%m-%dT%H:%M}"}
+    interrupt = permissions.visible_interrupt(request.user, interrupt_id) if interrupt_id else None
+    if interrupt is None or interrupt.kind != Kind.APPROVAL or interrupt.queue is None:
+        return texts, []
+    texts |= {"queue": interrupt.queue.slug, "agent": interrupt.agent.slug, "reason": interrupt.reason}
+    texts["call"] = interrupt.proposal["name"]
+    members = interrupt.proposal["arguments"]
+    named = members.items() if isinstance(members, dict) else ()
+    rows = [_row_of(name, value) for name, value in named if not isinstance(value, dict | list)]
+    return texts, rows[:MAX_BOUNDS]
+
+
+def _row_of(name: str, value: Any) -> BoundRow:
+    pointer = f"/arguments/{name.replace('~', '~0').replace('/', '~1')}"
+    number = read_number(value)
+    if number is not None:
+        return BoundRow(pointer=pointer, test="at_most", value=f"{number:f}")
+    text = dumps(value)
+    is_plain = isinstance(value, str) and _json_value(value) == value
+    return BoundRow(pointer=pointer, test="equals", value=value if is_plain else text)
+
+
+def _posted_rows(form: QueryDict) -> list[BoundRow]:
+    pointers, tests, values = (form.getlist(name)[:MAX_BOUNDS] for name in ("pointer", "test", "value"))
+    rows = [
+        BoundRow(pointer=_clean(pointer), test=_clean(test), value=_clean(value))
+        for pointer, test, value in zip(pointers, tests, values, strict=False)
+    ]
+    return [row for row in rows if row.pointer or row.value]
+
+
+def _read_terms(texts: dict[str, str], rows: list[BoundRow]) -> dict[str, Any]:
+    """Return what the form states. Raises ``PayloadInvalid`` for a text that is no number or time."""
+    uses, ends_at = texts["max_uses"], None
+    if not (uses.isascii() and uses.isdecimal() and len(uses) < 6):
+        raise PayloadInvalid.at("/max_uses", "must be a whole number")
+    try:
+        ends_at = datetime.strptime(texts["ends_at"], "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
+    except ValueError:
+        raise PayloadInvalid.at("/ends_at", "must be a date and a time, such as 2026-12-24T18:00") from None
+    for name in ("reason", "call"):
+        if not texts[name]:
+            raise PayloadInvalid.at(f"/{name}", "is missing")
+    bounds = [{"pointer": row.pointer, "test": row.test, "value": _bound_value(row)} for row in rows]
+    named = {name: texts[name] for name in ("queue", "agent", "reason", "call", "note")}
+    return {**named, "bounds": bounds, "max_uses": int(uses), "ends_at": ends_at}
+
+
+def _bound_value(row: BoundRow) -> Any:
+    return row.value if row.test in NUMBER_TESTS else _json_value(row.value)
+
+
+def _json_value(text: str) -> Any:
+    """Return the number, boolean, null or quoted text that the text is in JSON; otherwise the text itself."""
+    try:
+        value = parse(text)
+    except PayloadInvalid:
+        return text
+    return text if isinstance(value, dict | list) else value
+
+
+def _text(form: QueryDict, name: str) -> str:
+    return _clean(form.get(name, ""))
+
+
+def _clean(text: str) -> str:
+    return text.replace("\0", "")[:MAX_TEXT].strip()

@@ -1,0 +1,209 @@
+"""Standing rules for the people who make and watch them: list, preview, add and revoke.
+
+Leads of a queue make its rules. Its people, owners of the agent and operators read them. Leads and owners of the queue,
+owners of the agent and operators revoke them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+
+from ledger import clock
+from ledger.actors import person_actor
+from ledger.errors import NotFound, PayloadInvalid
+from ledger.exact_json import null_if_longer
+from reviewqueue import permissions
+from reviewqueue.standing_rules.eligibility import are_free, covers, requests_in_scope
+from runs import standing_rules
+from runs.configuration_history import lock_head
+from runs.errors import NotPermitted
+from runs.models import Agent, Decision, Interrupt, Queue, StandingRule
+from runs.policies import allows_standing_rules, current_policy
+from runs.standing_rules import Bound, RuleTerms, check_terms, rules_in_time, used_count
+from runs.states import DecisionStatus, InterruptStatus, RuleRisk
+
+#: Rules of one queue that can decide at the same time.
+MAX_ACTIVE_RULES = 20
+#: What a preview compares with the rule: open requests, and the newest ones that people decided in this time.
+COMPARED, RECENT = 500, timedelta(days=30)
+LONGEST_PROPOSAL = 20_000  # characters; a preview leaves out longer ones
+NAMED = 10
+
+
+#: What a rule is now (``status_of``), with its label.
+STATUS_LABELS = {
+    "active": "Active",
+    "idle": "Decides nothing: its lead cannot have it any more",
+    "used_up": "Used up",
+    "ended": "Ended",
+    "revoked": "Revoked",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RulePreview:
+    """What a rule would have decided.
+
+    ``waiting``: open requests, of ``waiting_compared``; ``named``: the ids of the first ones. ``recent``: requests of
+    the last 30 days, of ``recent_compared``, and ``verdicts``: how they were decided.
+    """
+
+    waiting: int
+    waiting_compared: int
+    named: list[str]
+    recent: int
+    recent_compared: int
+    verdicts: dict[str, int] = field(default_factory=dict)
+
+
+def led_queues(person: AbstractUser) -> QuerySet[Queue]:
+    """Return the queues that the person leads, by name."""
+    leads = Queue.objects.filter(leads__user=person.pk) if person.is_active else Queue.objects.none()
+    return leads.order_by("slug")
+
+
+def agents_of_queues(queues: Iterable[Queue]) -> QuerySet[Agent]:
+    """Return the agents that had a request in one of the queues, by name."""
+    asked = Interrupt.objects.filter(queue__in=list(queues), agent=OuterRef("pk"))
+    return Agent.objects.filter(Exists(asked)).order_by("slug")
+
+
+def visible_rules(person: AbstractUser) -> QuerySet[StandingRule]:
+    """Return the rules that the person can read, with their ``used`` count, newest first."""
+    rules = StandingRule.objects.select_related("queue", "agent", "made_by").annotate(used=used_count())
+    if not person.is_active:
+        return rules.none()
+    if not permissions.is_operator(person):
+        queues, agents = permissions.visible_queues(person), permissions.owned_agents(person)
+        owned = permissions.owned_queues(person)
+        rules = rules.filter(
+            Q(queue__in=queues.values("pk")) | Q(queue__in=owned.values("pk")) | Q(agent__in=agents.values("pk"))
+        )
+    return rules.order_by("-id")
+
+
+def find_rule(person: AbstractUser, rule_id: str) -> StandingRule:
+    """Return a rule that the person can read. Raises ``NotFound``."""
+    rule = visible_rules(person).filter(public_id=rule_id).first()
+    if rule is None:
+        raise NotFound
+    return rule
+
+
+def may_revoke(person: AbstractUser, rule: StandingRule) -> bool:
+    """Tell whether the person may revoke the rule."""
+    owns = permissions.owned_queues(person).filter(pk=rule.queue_id).exists()
+    return owns or permissions.is_lead_of(person, rule.queue) or permissions.is_owner_or_operator(person, rule.agent)
+
+
+def make_terms(
+    person: AbstractUser, *, queue: str, agent: str, bounds: list[dict[str, Any]], **terms: Any
+) -> RuleTerms:
+    """Return the terms that a lead states. Raises ``NotFound`` for people who lead no queue, ``PayloadInvalid``."""
+    led = list(led_queues(person))
+    if not led:
+        raise NotFound
+    of_queue = next((it for it in led if it.slug == queue), None)
+    if of_queue is None:
+        raise PayloadInvalid.at("/queue", "must be a queue that you lead")
+    of_agent = agents_of_queues([of_queue]).filter(slug=agent).first()
+    if of_agent is None:
+        raise PayloadInvalid.at("/agent", f"must be an agent that had a request in {queue}")
+    stated = RuleTerms(queue=of_queue, agent=of_agent, bounds=tuple(Bound(**bound) for bound in bounds), **terms)
+    check_terms(stated, now=clock.now())
+    if not permissions.may_have_rules(person, of_queue, of_agent):
+        raise NotPermitted(f"You own the agent {agent}, so another lead must decide its requests.")
+    policy = current_policy(of_agent, stated.reason)
+    if policy.standing_rules == RuleRisk.NEVER:
+        raise PayloadInvalid.at("/reason", "has a policy that lets no standing rule decide (standing_rules: never)")
+    return stated
+
+
+def preview_rule(person: AbstractUser, **terms: Any) -> RulePreview:
+    """Return what a rule with these terms would have decided. Nothing is stored."""
+    stated, now = make_terms(person, **terms), clock.now()
+    policy = current_policy(stated.agent, stated.reason)
+    scope = requests_in_scope(queue=stated.queue.pk, agent=stated.agent.pk, reason=stated.reason)
+    waiting = scope.filter(are_free(now=now), status=InterruptStatus.WAITING, deadline__gt=now).order_by("id")
+    closing = Decision.objects.filter(interrupt=OuterRef("pk"), status=DecisionStatus.ACCEPTED, closes=True)
+    by_people = closing.exclude(by=None).exclude(door=standing_rules.BY_RULE)
+    recent = scope.filter(status=InterruptStatus.ANSWERED, closed_at__gt=now - RECENT).order_by("-closed_at", "-id")
+    open_rows = _compared(waiting)
+    closed_rows = _compared(recent.annotate(decided=Subquery(by_people.values("verdict")[:1])), "decided")
+
+    def is_covered(row: tuple[Any, ...]) -> bool:
+        _, proposal, verdicts, risk, *_ = row
+        return allows_standing_rules(policy, risk) and covers(stated.call, stated.bounds, proposal, verdicts)
+
+    named = [row[0] for row in open_rows if is_covered(row)]
+    decided = [row[4] for row in closed_rows if row[4] and is_covered(row)]
+    return RulePreview(
+        waiting=len(named),
+        waiting_compared=len(open_rows),
+        named=named[:NAMED],
+        recent=len(decided),
+        recent_compared=sum(1 for row in closed_rows if row[4]),
+        verdicts=dict(sorted(Counter(decided).items())),
+    )
+
+
+def _compared(requests: QuerySet[Interrupt], *more: str) -> list[tuple[Any, ...]]:
+    shown = requests.annotate(compared=null_if_longer("proposal", LONGEST_PROPOSAL))
+    return list(shown.values_list("public_id", "compared", "verdicts", "risk", *more)[:COMPARED])
+
+
+@transaction.atomic
+def add_rule(person: AbstractUser, **terms: Any) -> StandingRule:
+    """Add a rule. It decides the waiting requests within it, and later ones."""
+    stated, now = make_terms(person, **terms), clock.now()
+    lock_head()
+    if rules_in_time(now=now).filter(queue=stated.queue).count() >= MAX_ACTIVE_RULES:
+        raise PayloadInvalid.at(
+            "/queue", f"has {MAX_ACTIVE_RULES} standing rules already; revoke one, or wait until one ends"
+        )
+    return standing_rules.add_rule(stated, by=person, now=now)
+
+
+@transaction.atomic
+def revoke_rule(person: AbstractUser, rule_id: str, *, reason: str) -> StandingRule:
+    """Revoke a rule at once. A rule that was revoked before stays as it is."""
+    rule = find_rule(person, rule_id)
+    if not may_revoke(person, rule):
+        raise NotPermitted("Leads and owners of the queue, owners of the agent and operators revoke a standing rule.")
+    if not reason.strip():
+        raise PayloadInvalid.at("/reason", "is missing: say why you revoke the rule")
+    standing_rules.revoke_rule(rule, actor=person_actor(person), reason=reason, now=clock.now())
+    return find_rule(person, rule_id)
+
+
+@transaction.atomic
+def revoke_by_command(rule_id: str, *, reason: str, actor: str) -> StandingRule:
+    """Revoke a rule on the server itself. Raises ``StandingRule.DoesNotExist``."""
+    rule = StandingRule.objects.get(public_id=rule_id)
+    return standing_rules.revoke_rule(rule, actor=actor, reason=reason, now=clock.now())
+
+
+def status_of(rule: Any, *, now: datetime) -> str:
+    """Return what the rule is now (``STATUS_LABELS``). ``rule``: with its ``used`` count."""
+    if rule.revoked_at is not None:
+        return "revoked"
+    if rule.ends_at <= now:
+        return "ended"
+    if (rule.used or 0) >= rule.max_uses:
+        return "used_up"
+    return "active" if permissions.may_have_rules(rule.made_by, rule.queue, rule.agent) else "idle"
+
+
+def decisions_of(person: AbstractUser, rule: StandingRule, *, limit: int) -> list[Decision]:
+    """Return the newest decisions of the rule on requests that the person can see."""
+    visible = permissions.visible_interrupts(person)
+    made = Decision.objects.filter(rule_use__rule=rule, interrupt__in=visible.values("pk"))
+    return list(made.select_related("interrupt", "rule_use").order_by("-rule_use__number")[:limit])

@@ -1,0 +1,84 @@
+"""Which requests a standing rule may decide. A rule is never stronger than a refusal: everything that needs a person
+stays with people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from reviewqueue import permissions
+from runs.kill_switch import open_halts
+from runs.models import Assignee, Interrupt, Run, StandingRule
+from runs.standing_rules import Bound, bounds_of, covers_proposal, has_ended, lock_rule_to_use
+from runs.states import RISK_RANK, Kind, Risk, Verdict
+
+
+class RuleDoesNotApply(Exception):
+    """The rule cannot decide this request. ``is_final``: also later it cannot, unless the request changes."""
+
+    def __init__(self, message: str, *, is_final: bool = True) -> None:
+        super().__init__(message)
+        self.is_final = is_final
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleUse:
+    """A locked rule, and the number that its next decision gets."""
+
+    rule: StandingRule
+    number: int
+
+
+def requests_in_scope(*, queue: int, agent: int, reason: str) -> QuerySet[Interrupt]:
+    """Return the requests that rules with this scope can decide by their kind, also closed ones.
+
+    A quorum, high risk, an answer with input, and a review that was renewed (after a changed fact, a lost permission or
+    an undo) need people.
+    """
+    of_scope = Interrupt.objects.filter(queue=queue, agent=agent, reason=reason, risk_rank__gt=RISK_RANK[Risk.HIGH])
+    return of_scope.filter(kind=Kind.APPROVAL, quorum=1, round=1, schema=None)
+
+
+def are_free(*, now: datetime) -> Q:
+    """Return the filter for requests that no person works on: unassigned, unclaimed, of runs and agents that continue."""
+    unclaimed = Q(claimed_until=None) | Q(claimed_until__lte=now)
+    assigned = Exists(Assignee.objects.filter(interrupt=OuterRef("pk")))
+    halted = Exists(open_halts().filter(agent=OuterRef("agent")))
+    return unclaimed & ~assigned & ~halted & Q(run__pause_asked_at=None, run__ending="")
+
+
+def covers(call: str, bounds: Iterable[Bound], proposal: Any, verdicts: list[str]) -> bool:
+    """Tell whether a rule's call and bounds cover the proposal, and the request can be approved."""
+    return Verdict.APPROVE in verdicts and covers_proposal(call, bounds, proposal)
+
+
+def prepare_use(rule: StandingRule, run: Run, interrupt: Interrupt, *, is_assigned: bool, now: datetime) -> RuleUse:
+    """Lock the rule after the run and the request, and check again that it may decide the request.
+
+    Raises ``RuleDoesNotApply``, and ``RecordChanged`` if the rule differs from its record.
+    """
+    locked, number = lock_rule_to_use(rule.pk)
+    if has_ended(locked, now=now) or number > locked.max_uses:
+        raise RuleDoesNotApply("The rule was revoked, has ended or is used up.", is_final=False)
+    if not permissions.may_have_rules(locked.made_by, locked.queue, locked.agent):
+        raise RuleDoesNotApply("Its lead cannot have the rule any more.", is_final=False)
+    is_claimed = interrupt.claimed_until is not None and interrupt.claimed_until > now
+    if is_assigned or is_claimed or run.pause_asked_at is not None or run.ending:
+        raise RuleDoesNotApply("A person works on the request, or its run does not continue.", is_final=False)
+    if open_halts().filter(agent=run.agent_id).exists():
+        raise RuleDoesNotApply("Its agent is halted.", is_final=False)
+    scope = requests_in_scope(queue=locked.queue_id, agent=locked.agent_id, reason=locked.reason)
+    if not scope.filter(pk=interrupt.pk).exists():
+        raise RuleDoesNotApply("The request is outside the rule's scope, or needs a person.")
+    if not covers(locked.call, bounds_of(locked), interrupt.proposal, interrupt.verdicts):
+        raise RuleDoesNotApply("The call is outside the rule's bounds.")
+    if run.initiator_id == locked.made_by_id:
+        raise RuleDoesNotApply("Its lead started the run.")
+    if not permissions.allows_rules(interrupt):
+        raise RuleDoesNotApply("The policy does not let a rule decide it.", is_final=False)
+    return RuleUse(rule=locked, number=number)

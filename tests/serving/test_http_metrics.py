@@ -1,0 +1,109 @@
+"""Counters of requests: each process adds to its own place, and the sums are those of all, also of one that died."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from django.test import Client
+from django.urls import get_resolver
+
+from ledger.log_context import LogContext
+from reviewqueue.serving import http_metrics
+from reviewqueue.serving.access_log import record_request
+from reviewqueue.serving.shared_counters import SharedCounters
+
+
+def in_a_child(counters: SharedCounters, *amounts: tuple[int, float], stays: bool = False) -> int:
+    """Add amounts in a forked process; it ends at once, or when the pipe that it returns is closed."""
+    done, write_done = os.pipe()
+    wait, end = os.pipe()
+    if not (child := os.fork()):
+        os.close(end)
+        counters.add(amounts)
+        os.write(write_done, b"x")
+        if stays:
+            os.read(wait, 1)
+        os._exit(0)
+    os.close(wait)
+    os.read(done, 1)
+    for descriptor in (done, write_done):
+        os.close(descriptor)
+    if stays:
+        return end
+    os.close(end)
+    os.waitpid(child, 0)
+    return -1
+
+
+def test_the_counts_of_several_processes_are_added_and_those_of_a_dead_one_are_kept():
+    counters = SharedCounters(columns=4, places=4)
+    counters.add([(0, 1), (1, 0.5)])
+    ends = [in_a_child(counters, (0, 2), (3, 1.25), stays=True) for _ in range(2)]
+    for _ in range(5):  # each takes the place of the one that ended before it
+        in_a_child(counters, (0, 10), (2, 1))
+    assert counters.sums(0, 4) == [55, 0.5, 5, 2.5]
+    assert counters.sums(2, 1) == [5]
+    for end in ends:
+        os.close(end)
+    for _ in ends:
+        os.wait()
+
+
+def test_a_process_without_a_place_of_its_own_still_counts():
+    counters = SharedCounters(columns=1, places=1)
+    counters.add([(0, 1)])
+    in_a_child(counters, (0, 1))
+    assert counters.sums(0, 1) == [2]
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/runs/run_1", "/account/passkeys/7/remove/", "/admin/runs/policy/", "/", "/api/none"]
+)
+def test_the_pattern_of_every_path_has_a_line(path: str):
+    assert get_resolver().resolve(path).route in http_metrics._lines()
+
+
+def find_counts(route: str) -> http_metrics.RequestCounts:
+    [found] = [it for it in http_metrics.list_requests() if (it.method, it.route) == ("GET", route)]
+    return found
+
+
+def test_a_request_is_counted_by_status_and_by_its_time_without_the_waiting_of_a_long_poll():
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/problems/x", http_metrics.ROUTE: "problems/<slug:code>"}
+
+    def request(status: int, seconds: float, waited: float = 0.0) -> None:
+        context = LogContext(waited=waited)
+        record_request(environ, context, client="::1", status=status, size=0, seconds=seconds)
+
+    for status in (200, 304, 404, 429, 500, 503, 0):
+        request(status, 0.005)
+    before = find_counts(environ[http_metrics.ROUTE])
+    assert before.by_status == {"2xx": 2, "3xx": 1, "4xx": 1, "429": 1, "5xx": 2}
+    request(200, 25.02, waited=25)
+    request(200, 25)
+    after = find_counts(environ[http_metrics.ROUTE])
+    assert [b - a for a, b in zip(before.buckets, after.buckets, strict=True)] == [0, 0, 1, *[0] * 8, 1]
+    assert round(after.seconds - before.seconds, 2) == 25.02
+
+
+@pytest.mark.django_db
+def test_metrics_show_them(monkeypatch):
+    own = SharedCounters(columns=http_metrics.counters().columns, places=2)
+    monkeypatch.setattr(http_metrics, "counters", lambda: own)
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/static/app.css"}
+    for seconds in (0.001, 0.2):
+        record_request(environ, LogContext(), client="::1", status=200, size=0, seconds=seconds)
+    http_metrics.count_database_error()
+    text = Client().get("/metrics", REMOTE_ADDR="127.0.0.1").text
+    for line in (
+        'reviewqueue_http_requests_total{method="GET",route="static",status="2xx"} 2.0',
+        'reviewqueue_http_request_duration_seconds_bucket{le="0.005",method="GET",route="static"} 1.0',
+        'reviewqueue_http_request_duration_seconds_bucket{le="0.25",method="GET",route="static"} 2.0',
+        'reviewqueue_http_request_duration_seconds_bucket{le="+Inf",method="GET",route="static"} 2.0',
+        'reviewqueue_http_request_duration_seconds_count{method="GET",route="static"} 2.0',
+        "reviewqueue_database_errors_total 1.0",
+        "reviewqueue_database_up 1.0",
+    ):
+        assert f"\n{line}\n" in text
+    assert "reviewqueue_http_request_duration_seconds_sum" in text
