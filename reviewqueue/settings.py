@@ -256,6 +256,7 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": ["'none'"],
         "form-action": ["'self'"],
         "base-uri": ["'none'"],
+        "object-src": ["'none'"],
     }
 }
 
