@@ -78,7 +78,7 @@ FORBIDDEN = [
     "SET session_replication_role = replica",
     "DROP TABLE runs_halt",
     "CREATE TABLE planted (id int)",
-    "UPDATE runs_event SET actor = 'system:nobody'",
+    "UPDATE runs_event SET actor = 'system:other'",
     "DELETE FROM runs_event",
     "TRUNCATE runs_event CASCADE",
     "UPDATE runs_decision SET verdict = 'approve'",
