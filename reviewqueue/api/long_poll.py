@@ -81,7 +81,7 @@ def poll_until(
             _sleep(listener, agent_id, heard, left, alone=alone)
             current().waited += time.monotonic() - began
             if is_stopping():
-                return Polled(found=query(), headers=RETRY_SOON)
+                return Polled(found=query(False), headers=RETRY_SOON)
             # Read before the query: a notification between the two ends the next sleep at once.
             before, heard = heard, listener.count_of(agent_id) if listener else 0
             if time.monotonic() - checked_at >= SECONDS_BETWEEN_KEY_CHECKS:
