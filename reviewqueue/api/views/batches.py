@@ -19,9 +19,8 @@ from ledger.errors import PayloadInvalid, Problem, Refusal
 from reviewqueue import permissions, resume_gateway
 from reviewqueue.api import problems
 from reviewqueue.api.authentication import count_items, person_of, recheck_key, worker_of
-from reviewqueue.api.base_view import ApiView, body_of, request_key
+from reviewqueue.api.base_view import AGENT, PERSON, ApiView, Operation, request_key
 from reviewqueue.api.openapi import examples
-from reviewqueue.api.openapi.operations import AGENT, PERSON, Operation, describe
 from reviewqueue.api.responses.interrupts import AskBatchResponse, AskedInterrupt, BatchResult, DecisionBatchResponse
 from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.reviewer_action_serializers import (
@@ -47,23 +46,21 @@ Process = Callable[[Any], tuple[Any, bool]]
 class AskBatchView(ApiView):
     """Several asks."""
 
-    @describe(
-        Operation(
-            id="ask_batch",
-            summary="Ask people several times with one call",
-            description="Each ask is judged by itself, and has the result that `POST asks` would have returned: a refused "
-            "one changes nothing about the others. A repeated batch returns the same runs and interrupts. Each ask "
-            "counts as one call.",
-            who=AGENT,
-            request=AskBatchRequest,
-            responses={207: AskBatchResponse},
-            example=examples.ASK_BATCH,
-            example_response=examples.ASKED_BATCH,
-        )
+    @Operation(
+        id="ask_batch",
+        summary="Ask people several times with one call",
+        description="Each ask is judged by itself, and has the result that `POST asks` would have returned: a refused "
+        "one changes nothing about the others. A repeated batch returns the same runs and interrupts. Each ask "
+        "counts as one call.",
+        who=AGENT,
+        request=AskBatchRequest,
+        responses={207: AskBatchResponse},
+        example=examples.ASK_BATCH,
+        example_response=examples.ASKED_BATCH,
     )
     def post(self, request: Request) -> Response:
         agent = worker_of(request)
-        items = validated(AskBatchRequest, body_of(request))["asks"]
+        items = self.validated_body(request)["asks"]
         count_items(request, len(items))
         results: list[BatchResult] = []
         while rest := items[len(results) :]:
@@ -74,24 +71,22 @@ class AskBatchView(ApiView):
 class DecisionBatchView(ApiView):
     """Several decisions."""
 
-    @describe(
-        Operation(
-            id="decide_batch",
-            summary="Decide several interrupts, each by itself",
-            description="Each decision has the result that it would have had alone; an interrupt that you cannot see is "
-            "`not_found` and stops no other decision. `POST decisions` refuses the whole call for such an id instead. A "
-            "repeated batch returns the same receipts. Each decision counts as one call.",
-            who=PERSON,
-            request=DecisionBatchRequest,
-            responses={207: DecisionBatchResponse},
-            idempotency_key=True,
-            example=examples.DECISION_BATCH,
-            example_response=examples.DECIDED_BATCH,
-        )
+    @Operation(
+        id="decide_batch",
+        summary="Decide several interrupts, each by itself",
+        description="Each decision has the result that it would have had alone; an interrupt that you cannot see is "
+        "`not_found` and stops no other decision. `POST decisions` refuses the whole call for such an id instead. A "
+        "repeated batch returns the same receipts. Each decision counts as one call.",
+        who=PERSON,
+        request=DecisionBatchRequest,
+        responses={207: DecisionBatchResponse},
+        idempotency_key=True,
+        example=examples.DECISION_BATCH,
+        example_response=examples.DECIDED_BATCH,
     )
     def post(self, request: Request) -> Response:
         person, key = person_of(request), request_key(request)
-        items = validated(DecisionBatchRequest, body_of(request))["decisions"]
+        items = self.validated_body(request)["decisions"]
         results = _process_items(request, "decisions", items, lambda item: _decide(person, item, key))
         return Response(DecisionBatchResponse.serialize(results), status=207)
 
