@@ -49,7 +49,7 @@ class AskBatchView(ApiView):
     @Operation(
         id="ask_batch",
         summary="Ask people several times with one call",
-        description="Each ask is stored by itself, and has the result that `POST asks` would have returned: a refused "
+        description="Each ask is judged by itself, and has the result that `POST asks` would have returned: a refused "
         "one changes nothing about the others. A repeated batch returns the same runs and interrupts. Each ask "
         "counts as one call.",
         who=AGENT,
