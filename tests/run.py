@@ -41,6 +41,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 TESTS = ROOT / "tests"
 PROCESSES = "2"
+#: Tests in a browser wait for pages about half of their time: one more process keeps two cores busy.
+PROCESSES_WITH_BROWSER = "3"
 USAGE_ERROR, NOTHING_COLLECTED = 4, 5  # pytest's exit statuses
 #: The share of each file's tests that the short run keeps, by part.
 SHARES = {"suite on SQLite": "1/1", "suite on PostgreSQL": "1/2", "races and kills": "1/3", "browser": "1/3"}
@@ -267,7 +269,7 @@ def migrated_templates(run: Run, databases: dict[str, Database]) -> set[str]:
 def whole_suite(
     run: Run, database: str, addressed: dict[str, str], *, browser: bool, pytest_arguments: list[str]
 ) -> None:
-    two_at_once = ["-n", PROCESSES, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
+    two_at_once = in_processes(PROCESSES)
     # The result of other tests on PostgreSQL would be the same as on SQLite, where they ran.
     suite = [*two_at_once, "--only-with-database"] if database == "PostgreSQL" else two_at_once
     pytest(run, f"suite on {database}", addressed, suite, marks="not postgresql and not browser")
@@ -275,7 +277,12 @@ def whole_suite(
         files = files_with("mark.postgresql")  # only these are imported
         pytest(run, "races and kills", addressed, [*two_at_once, *files], marks="postgresql and not browser")
     if browser and not run.only:
-        pytest(run, "browser", addressed, [*two_at_once, str(TESTS / "browser")], marks="browser")
+        in_browser = [*in_processes(PROCESSES_WITH_BROWSER), str(TESTS / "browser")]
+        pytest(run, "browser", addressed, in_browser, marks="browser")
+
+
+def in_processes(processes: str) -> list[str]:
+    return ["-n", processes, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
 
 
 def files_with(text: str) -> list[str]:

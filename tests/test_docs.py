@@ -48,7 +48,7 @@ def test_every_page_with_commands_or_code_is_executed():
             assert not [block for block in blocks_of(page) if block.language in EXECUTED], page
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [settings.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem)
 def test_every_link_of_a_page_leads_somewhere(page: Path):
     for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         assert link.startswith("http") or (page.parent / link).exists(), link

@@ -86,8 +86,3 @@ def named_in(reply: Any) -> dict[str, str]:
     if reply.get("interrupts"):
         found["INTERRUPT"] = reply["interrupts"][0]["id"]
     return found
-
-
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))))
-def test_every_link_of_the_readme_leads_somewhere(link: str):
-    assert link.startswith("http") or (settings.ROOT / link).exists()
