@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
+import hmac
 import json
 import re
 import time
@@ -63,6 +65,43 @@ def the_journey(
         }
         assert world.outcomes(process) == {key: outcomes[key] for key in keys}
     assert [order["key"] for order in world.orders() if order["key"] in keys] == [decided]
+
+
+@pytest.mark.long
+def test_ag_ui(world: World):
+    expired_as = "not ordered: no answer"
+    the_journey(world, "ag_ui/agent.py", kill_at="before PUT steps/turn-2", expired_as=expired_as)
+
+
+@pytest.mark.long
+def test_incoming_webhooks(world: World):
+    port, program = own_processes.free_port(), "incoming_webhooks/agent.py"
+    own = {"PORT": str(port), "STRIPE_SECRET": "whsec_test"}
+    paid = {"id": "evt_1", "type": "payment_intent.succeeded"}
+    paid |= {"data": {"object": {"amount": 18400000, "metadata": {"order": "sale-1"}}}}
+
+    def send(signed_by: str = "whsec_test") -> int:
+        body = json.dumps(paid).encode()
+        sent_at = int(time.time())
+        made = hmac.new(signed_by.encode(), f"{sent_at}.".encode() + body, hashlib.sha256).hexdigest()
+        headers = {"Stripe-Signature": f"t={sent_at},v1={made}"}
+        return httpx.post(f"http://127.0.0.1:{port}/stripe", content=body, headers=headers).status_code
+
+    with world.running(program, "sale-1", **own):
+        request = world.event("sale-1")
+        own_processes.eventually(lambda: is_open(port), within=300)
+        assert send("whsec_other") == 401
+        assert world.status(request) == "waiting"
+        assert send() == 204
+        assert world.closed(request) == "answered"
+    with world.running(program, "sale-1", "sale-2", **own) as process:
+        own_processes.eventually(lambda: is_open(port), within=300)
+        assert send() == 204  # again
+        world.cancel(world.event("sale-2"))
+        printed, _ = process.communicate(timeout=300)
+        assert json.loads(printed) == {"sale-1": {"paid": 18400000, "event": "stripe:evt_1"}}
+    signals = world.server.call("GET", "signals?correlation=sale-1", key=world.server.key)["signals"]
+    assert [signal["status"] for signal in signals] == ["used"]
 
 
 ELICIT_A_URL = """
