@@ -16,13 +16,15 @@ from reviewqueue_client._sync.client import Client
 from reviewqueue_client._sync.delivery import Answers
 from reviewqueue_client._sync.run import Run, approved_call
 from reviewqueue_client.delivery import Outcome
-from reviewqueue_client.errors import EffectFailed, NotPerformed, Refused
+from reviewqueue_client.errors import EffectFailed, NotPerformed, Refused, Stopped
 from reviewqueue_client.values import Question, Request
 
 log = logging.getLogger("reviewqueue_client")
 
 #: Errors of the API that mean that no task waits with this token: it got a result, timed out, or was never issued.
 CLOSED = frozenset({"TaskTimedOut", "TaskDoesNotExist", "InvalidToken"})
+#: The error for a result of more than 256 KiB.
+TOO_LARGE = "InvalidOutput"
 THROTTLED = frozenset({"ThrottlingException", "Throttling", "TooManyRequestsException"})
 #: Statuses of runs whose task must get heartbeats.
 OPEN = ("waiting", "revalidating", "ready", "blocked", "paused")
@@ -129,8 +131,8 @@ class AnswerSender:
     def send(self, run: Run) -> Any:
         """Send the answer of one run to its task: the function of a worker.
 
-        If no task waits and the history does not show this result, its owner must say what the workflow got: the outcome of
-        the effect `confirm_task_result` is unknown. If it got nothing, the run fails.
+        If the API refuses it and the history does not show this result, its owner must say what the workflow got: the
+        outcome of the effect `confirm_task_result` is unknown. If it got nothing, the run fails.
         """
         request, task = run.state["request"], run.state["target"]
         answer = run.ask_all([request])[request["key"]]
@@ -138,34 +140,46 @@ class AnswerSender:
         arguments = None if call is None else call["arguments"]
         outcome = Outcome.of_answer({"id": run.id, "epoch": run.epoch}, answer, arguments=arguments)
         described = {"execution": task["execution"], "outcome": outcome.id, "status": outcome.status}
-        refusal: dict[str, Any] = {}
+        token, code = self._token_of(run, task), ""
 
         def send(_: Any) -> Any:
-            code = self._result_of(task, outcome, run)
-            if code:
-                raise NotPerformed(f"{code}: Step Functions did not accept the result", retryable=False)
+            if refused := self._result_of(token, task["execution"], outcome, run=run):
+                raise NotPerformed(refused, retryable=False)
             return {"accepted": True}
 
         try:
             run.effect("task-result", send, name="send_task_result", arguments=described, repeat="by_key")
-        except (NotPerformed, EffectFailed) as error:
-            refusal = {"error": str(error)}
-        if refusal and any(code in refusal["error"] for code in CLOSED):
+        except NotPerformed as error:
+            code = str(error)
+        except EffectFailed as error:
+            code = error.error or "unknown"
+        if code == TOO_LARGE:  # the task learns it as the end of the run
+            run.fail({"code": "task_result_refused", "detail": code})
+            return None
+        if code:
             try:
                 run.effect(
-                    "task-result-confirmed", _ask_owner, name="confirm_task_result", arguments=described | refusal
+                    "task-result-confirmed",
+                    _ask_owner,
+                    name="confirm_task_result",
+                    arguments=described | {"error": code},
                 )
             except EffectFailed as error:
-                run.fail({"code": "task_closed", "detail": str(error)})
+                run.fail({"code": "task_closed", "detail": f"{code}: {error}"})
                 return None
-        elif refusal:
-            run.fail({"code": "task_result_refused", "detail": refusal["error"]})
-            return None
         return outcome.as_json()
 
-    def _result_of(self, task: Mapping[str, Any], outcome: Outcome, run: Run | None = None) -> str:
-        """Send the result. Return "" if the task has it, or the code of the refusal. Wait while the API is not reached."""
-        token, failures = self._cipher.decrypt(task["task_token"]), 0
+    def _token_of(self, run: Run, task: Mapping[str, Any]) -> str:
+        """Return the token. A run whose token needs another key is released as incompatible, and its owner sees it."""
+        try:
+            return self._cipher.decrypt(task["task_token"])
+        except ValueError as error:
+            run.release("incompatible", str(error))
+            raise Stopped("incompatible") from error
+
+    def _result_of(self, token: str, execution: str, outcome: Outcome, *, run: Run | None = None) -> str:
+        """Send the result, again while the API is not reached. Return "" if the task has it, or the error's code."""
+        failures = 0
         while True:
             try:
                 if outcome.status == "answered":
@@ -173,13 +187,13 @@ class AnswerSender:
                 else:
                     error = f"ReviewQueue.{outcome.status.capitalize()}"
                     self._engine.send_task_failure(taskToken=token, error=error, cause=_text({"id": outcome.id}))
-            except (ClientError, HTTPClientError) as error:
-                code = _code_of(error)
-                if code in CLOSED:
-                    return "" if self._has_result(task["execution"], outcome) else code
-                if code == "InvalidOutput":  # it is larger than 256 KiB
+            except (ClientError, HTTPClientError) as problem:
+                code = _code_of(problem)
+                if code in CLOSED and self._has_result(execution, outcome):
+                    return ""
+                if not _is_transient(problem):
                     return code
-                if not _is_transient(error) or run is None:
+                if run is None:
                     raise
                 failures += 1
                 delay = self._client.retries.delay(failures)
@@ -226,7 +240,10 @@ class AnswerSender:
 
     def _send_end(self, task: Mapping[str, Any], outcome: Outcome) -> None:
         """Let a task fail whose run ended without an answer."""
-        code = self._result_of(task, outcome)
+        try:
+            code = self._result_of(self._cipher.decrypt(task["task_token"]), task["execution"], outcome)
+        except ValueError as error:
+            code = str(error)
         if code:
             log.warning("no task waits for the end of %s (%s); it is not sent", outcome.key, code)
 
@@ -244,7 +261,7 @@ class AnswerSender:
             if run["id"] not in self._heartbeats:
                 reached = self._client.call("GET", f"runs/{run['id']}/checkpoints/{run['checkpoint']}")
                 task = Answers.target_of(reached)
-                self._heartbeats[run["id"]] = self._cipher.decrypt(task["task_token"]) if task["heartbeat"] else ""
+                self._heartbeats[run["id"]] = self._token_for_heartbeats(task)
             token = self._heartbeats[run["id"]]
             if token:
                 try:
@@ -255,6 +272,14 @@ class AnswerSender:
                         raise
                     self._cancel(run["id"], _code_of(error))
         return sent
+
+    def _token_for_heartbeats(self, task: Mapping[str, Any]) -> str:
+        """Return the token, or "" if the task needs no heartbeats or this process does not have the key."""
+        try:
+            return self._cipher.decrypt(task["task_token"]) if task["heartbeat"] else ""
+        except ValueError:
+            log.exception("a task gets no heartbeats")
+            return ""
 
     def _cancel(self, run: str, code: str) -> None:
         if self._client.call("GET", f"runs/{run}")["status"] == "waiting":  # otherwise its answer is being sent
@@ -273,7 +298,7 @@ class AnswerSender:
 
 
 def _ask_owner(_: Any) -> None:
-    raise RuntimeError("No task waits with this token, and the history of the execution does not show this result")
+    raise RuntimeError("The API refused the result, and the history of the execution does not show it")
 
 
 def _text(value: Any) -> str:
