@@ -53,6 +53,7 @@ _PATH_PARAMETERS: dict[str, tuple[Schema, str]] = {
     "decision_id": (_OPAQUE, "Id of the decision."),
     "digest": ({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}, "Digest of the file."),
     "continuation_id": (_OPAQUE, "Id of the continuation."),
+    "rule_id": (_OPAQUE, "Id of the standing rule."),
     "endpoint_id": (_OPAQUE, "Id of the endpoint."),
     "delivery_id": (_OPAQUE, "Id of the delivery."),
     "number": ({"type": "integer", "minimum": 0, "maximum": 999_999_999}, "Number of the checkpoint."),
