@@ -254,7 +254,7 @@ def test_session_store(world: World):
     with world.running(program, "chat-1"):
         first = world.request("Order chat-1")
     assert world.decide(first) == "decided"
-    with world.running("session_store/say.py", "chat-1", "Order 2 hoists.") as customer:
+    with world.running("session_store/customer.py", "chat-1", "Order 2 hoists.") as customer:
         assert customer.wait(timeout=60) == 0
     with world.running(program, "chat-1", kill_at="after POST facts") as process:
         assert process.wait(timeout=300) == KILLED
@@ -441,7 +441,7 @@ async def main():
     broker = await nats.connect(os.environ["NATS"])
     stream = broker.jetstream()
     body, correlation = json.dumps({"crates": 12}).encode(), os.environ["CORRELATION"]
-    headers = {"Nats-Msg-Id": "goods-in-1", "Correlation-Id": correlation}
+    headers = {"Nats-Msg-Id": f"{correlation}-1", "Correlation-Id": correlation}
     for _ in range(2):
         await stream.publish("signals.delivered", body, headers=headers)
     await stream.publish("signals.delivered", body, headers={"Nats-Msg-Id": "goods-in-2"})
@@ -477,7 +477,7 @@ def the_broker_journey(world: World, program: str, other_system: str, broker: Br
         with broker():
             process = stack.enter_context(world.running(program, key, **address))
             request = world.request(f"Order {key}")
-            delivery = {"key": f"delivery {name}", "kind": "event", "reason": "event", "title": "Delivery"}
+            delivery = {"key": f"delivery-{name}", "kind": "event", "reason": "event", "title": "Delivery"}
             asked = world.server.call("POST", "asks", delivery | {"correlation": correlation}, key=world.server.key)
             script = world.folder / f"other_system_{name}.py"
             script.write_text(other_system)
@@ -513,7 +513,7 @@ async def main():
     redis, correlation = Redis.from_url(os.environ["REDIS"]), os.environ["CORRELATION"]
     entry = {"type": "delivered", "body": json.dumps({"crates": 12})}
     for _ in range(2):
-        await redis.xadd("signals", entry | {"message_id": "goods-in-1", "correlation_id": correlation})
+        await redis.xadd("signals", entry | {"message_id": f"{correlation}-1", "correlation_id": correlation})
     await redis.xadd("signals", entry | {"message_id": "goods-in-2"})
     [[_, [[_, dead]]]] = await redis.xread({"dead": "0"}, block=60_000)
     print(json.dumps({"dead": dead[b"reason"].decode(), "body": json.loads(dead[b"body"])}))
@@ -549,7 +549,7 @@ async def main():
         body = json.dumps({"crates": 12}).encode()
         return aio_pika.Message(body, message_id=id_, type="delivered", delivery_mode=2, **more)
     for _ in range(2):
-        await channel.default_exchange.publish(message("goods-in-1", correlation_id=correlation), "signals")
+        await channel.default_exchange.publish(message(f"{correlation}-1", correlation_id=correlation), "signals")
     await channel.default_exchange.publish(message("goods-in-2"), "signals")
     queue = await channel.declare_queue("dead", durable=True)
     async with queue.iterator() as messages:

@@ -18,9 +18,9 @@ from drf_spectacular.renderers import OpenApiYamlRenderer
 
 from ledger.exact_json import dumps, parse
 from ledger.tokens import token_pattern
+from reviewqueue.api.base_view import ANYONE, BYTES, JSON_LINES, Operation
 from reviewqueue.api.base_view import MEDIA_TYPE as JSON_TYPE
 from reviewqueue.api.binary_bodies import MEDIA_TYPE as BYTES_TYPE
-from reviewqueue.api.openapi.operations import ANYONE, BYTES, JSON_LINES, Operation
 from reviewqueue.api.problems import (
     HEADERS,
     PROBLEMS,
@@ -84,6 +84,7 @@ TAGS = {
     "agents": "The identity of a key, the kill switch, and the administration of agents.",
     "queues": "The administration of queues.",
     "policies": "The versions of policies.",
+    "standing-rules": "Approvals that leads make in advance, within bounds.",
     "webhooks": "Endpoints that messages are sent to.",
     "deliveries": "Webhook messages and their delivery attempts.",
     "events": "The event feed.",

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reviewqueue", "0008_examined_requests"),
+        ("reviewqueue", "0009_saved_replies"),
     ]
 
     operations = [
