@@ -1,27 +1,20 @@
-"""Deployment files: they parse, name commands and settings that exist, and nginx accepts and serves its configuration."""
+"""Deployment files: they parse, and name commands and settings that exist."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from django.conf import settings
 from django.core.management import get_commands
 
-from tests.deploy.nginx import started_nginx
-from tests.running_server import RunningServer, running_server
-
 DEPLOY = settings.ROOT / "deploy"
-MEBIBYTE = 1024 * 1024
 
 
 def test_units_start_commands_that_exist_and_systemd_accepts_them(tmp_path: Path) -> None:
@@ -105,36 +98,3 @@ def _alert_rules() -> list[dict[str, Any]]:
 def _dashboard() -> dict[str, Any]:
     dashboard: dict[str, Any] = json.loads((DEPLOY / "grafana/dashboard.json").read_text())
     return dashboard
-
-
-@pytest.fixture(scope="module")
-def behind_nginx(tmp_path_factory: pytest.TempPathFactory, django_db_blocker) -> Iterator[tuple[RunningServer, str]]:
-    """A running server, and its address behind nginx with the documented configuration, without TLS."""
-    folder = tmp_path_factory.mktemp("nginx")
-    with (
-        django_db_blocker.unblock(),
-        running_server(folder) as server,
-        started_nginx(folder, [urlsplit(server.base).netloc]) as address,
-    ):
-        yield server, address
-
-
-def test_a_large_file_an_id_and_a_long_poll_pass_through_nginx(
-    behind_nginx: tuple[RunningServer, str], request: pytest.FixtureRequest
-) -> None:
-    server, address = behind_nginx
-    run = server.call("POST", "runs", {"key": "PR-1", "title": "Buy"}, key=server.key)
-    lease = run["lease"]["token"]
-    connection = http.client.HTTPConnection(address, timeout=60)
-    request.addfinalizer(connection.close)
-    headers = {"Authorization": f"Bearer {server.key}", "Run-Lease": lease, "Content-Type": "application/octet-stream"}
-    connection.request("PUT", f"/api/v1/runs/{run['id']}/checkpoints/1/file", body=b"x" * 3 * MEBIBYTE, headers=headers)
-    stored = connection.getresponse()
-    assert stored.status in (200, 201), stored.read()
-    assert json.loads(stored.read())["size"] == 3 * MEBIBYTE
-    assert re.fullmatch(r"[0-9a-f]{32}", stored.headers["X-Request-ID"])  # nginx's own id
-    poll = json.dumps({"code_version": "1", "wait": 1})
-    connection.request(
-        "POST", "/api/v1/continuations/claim", body=poll, headers=headers | {"Content-Type": "application/json"}
-    )
-    assert connection.getresponse().status == 200

@@ -21,7 +21,7 @@ from ledger.digests import digest
 from ledger.models import Effect
 from reviewqueue.models import Heartbeat, NotificationMessage, NotificationService
 from reviewqueue.operations import doctor, health
-from reviewqueue.operations.doctor import checkpoint_files, history_integrity, row_consistency, workers
+from reviewqueue.operations.doctor import checkpoint_files, configuration, history_integrity, row_consistency, workers
 from reviewqueue.operations.provisioning.queues import add_chat_channel
 from runs import file_storage
 from runs.event_feed import number_events
@@ -425,6 +425,44 @@ def test_a_weak_key_is_wrong_everywhere(settings):
 def test_a_token_that_can_be_guessed_is_found(settings):
     settings.METRICS_TOKEN = "metrics"
     one("METRICS_TOKEN must have at least 16 characters")
+
+
+@pytest.mark.parametrize(
+    ("changed", "note"),
+    [
+        ({"REQUIRE_SECOND_FACTOR": ["none"]}, "REQUIRE_SECOND_FACTOR is none"),
+        ({"SHUTDOWN_DELAY": 0}, "SHUTDOWN_DELAY is 0"),
+    ],
+)
+def test_settings_weaker_than_the_threat_model_assumes_are_noted(settings, changed: dict[str, Any], note: str):
+    hard = {"REQUIRE_SECOND_FACTOR": ["all"], "SHUTDOWN_DELAY": 10, "TRUSTED_PROXY_COUNT": 1}
+    for name, value in (hard | changed).items():
+        setattr(settings, name, value)
+    assert list(configuration.hardening()) == []  # BASE_URL is this machine: nothing to reach
+    settings.BASE_URL = "https://review.example.org"
+    [finding] = configuration.hardening()
+    assert (note in finding.message, finding.is_wrong) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("host", "sslmode", "is_readable"),
+    [
+        ("", "", False),
+        ("/run/postgresql", "", False),
+        ("127.0.0.1", "", False),
+        ("db.example.org", "", True),
+        ("db.example.org", "require", True),
+        ("db.example.org", "verify-full", False),
+    ],
+)
+def test_a_database_on_another_machine_needs_verified_tls(host: str, sslmode: str, is_readable: bool):
+    assert configuration.is_readable_on_the_way({"HOST": host, "OPTIONS": {"sslmode": sslmode}}) is is_readable
+
+
+@pytest.mark.parametrize("block", ["0.0.0.0/0", "::/0"])
+def test_outbound_calls_to_every_address_are_wrong(settings, block: str):
+    settings.OUTBOUND_ALLOW = ["10.0.0.0/8", block]
+    assert [found.is_wrong for found in configuration.hardening()] == [True]
 
 
 def test_an_effect_rule_that_any_queue_may_approve_is_wrong():

@@ -160,6 +160,7 @@ def test_pages_carry_the_headers_that_keep_them_private(client: Client):
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert set(headers["Content-Security-Policy"].split("; ")) == {
         "default-src 'self'",
+        "object-src 'none'",
         "img-src 'self' data:",
         "frame-ancestors 'none'",
         "form-action 'self'",

@@ -15,7 +15,12 @@ from tests import figures, own_processes
 from tests.deploy.nginx import started_nginx
 from tests.deploy.two_nodes import Load, assert_nothing_failed, two_nodes
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.django_db(transaction=True), pytest.mark.long]
+pytestmark = [
+    pytest.mark.postgresql,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.long,
+    pytest.mark.proves(1, 22),
+]
 
 
 @pytest.fixture

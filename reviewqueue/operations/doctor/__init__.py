@@ -51,6 +51,8 @@ def run_checks(*, newest: int | None = None, anchors: Iterable[history_integrity
         workers.undelivered,
         workers.notifications,
         configuration.unsafe_settings,
+        configuration.hardening,
+        configuration.database_role,
         configuration.chat_channels,
         configuration.policies,
         configuration.effects,

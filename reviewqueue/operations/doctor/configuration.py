@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -14,6 +16,7 @@ from django.db import connection
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from reviewqueue.models import ChatChannel
+from reviewqueue.operations.database_roles import excessive_powers
 from reviewqueue.operations.doctor.findings import Finding
 from reviewqueue.operations.environment import IDLE_IN_TRANSACTION_SECONDS, IDLE_TIMEOUT
 from reviewqueue.operations.installation import PROGRAM
@@ -24,6 +27,7 @@ from runs.states import EffectMode, InterruptStatus, RuleAction
 
 MIN_TOKEN_LENGTH = 16
 _LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
+_VERIFYING_SSL_MODES = ("verify-ca", "verify-full")
 #: Django's warnings about pages served over plain HTTP.
 _PLAIN_HTTP_WARNINGS = {"security.W004", "security.W008", "security.W012", "security.W016"}
 
@@ -47,6 +51,33 @@ def unsafe_settings() -> Iterator[Finding]:
         )
 
 
+def hardening() -> Iterator[Finding]:
+    """Find settings that are weaker than docs/threat-model.md assumes for an installation that others can reach."""
+    for block in settings.OUTBOUND_ALLOW:
+        if ipaddress.ip_network(block).prefixlen == 0:
+            yield Finding(check="settings", message=f"OUTBOUND_ALLOW must not allow every address (got {block}).")
+    if urlsplit(settings.BASE_URL).hostname in _LOCAL_HOSTS:
+        return
+    notes = []
+    if settings.REQUIRE_SECOND_FACTOR == ["none"]:
+        notes.append("REQUIRE_SECOND_FACTOR is none, so a password alone opens every account.")
+    if settings.TRUSTED_PROXY_COUNT and not settings.SHUTDOWN_DELAY:
+        notes.append("SHUTDOWN_DELAY is 0, so requests can fail when a node behind the proxy is restarted: set 10.")
+    if is_readable_on_the_way(settings.DATABASES["default"]):
+        notes.append(
+            "DATABASE_URL has no sslmode=verify-full, so the connection to PostgreSQL can be read or diverted."
+        )
+    for message in notes:
+        yield Finding(check="settings", message=message, is_wrong=False)
+
+
+def is_readable_on_the_way(database: dict[str, Any]) -> bool:
+    """Tell whether this database is on another machine, and its certificate is not verified."""
+    host = str(database.get("HOST", ""))
+    is_remote = bool(host) and not host.startswith("/") and host not in _LOCAL_HOSTS
+    return is_remote and database.get("OPTIONS", {}).get("sslmode") not in _VERIFYING_SSL_MODES
+
+
 def chat_channels() -> Iterator[Finding]:
     """Find chat channels whose environment variable this process does not have."""
     for chat in ChatChannel.objects.filter(removed_at=None).select_related("queue").order_by("pk"):
@@ -67,6 +98,16 @@ def _pooled_connection() -> Iterator[Finding]:
                 f"SET {IDLE_TIMEOUT} = '{IDLE_IN_TRANSACTION_SECONDS}s'"
             )
             yield Finding(check="settings", message=message)
+
+
+def database_role() -> Iterator[Finding]:
+    """Find powers of the database role that the application does not need."""
+    for power in excessive_powers():
+        message = (
+            f"The database role of the application {power}. Use another one for web and worker: docs/operations.md, "
+            "Database roles."
+        )
+        yield Finding(check="settings", message=message, is_wrong=False)
 
 
 def policies() -> Iterator[Finding]:

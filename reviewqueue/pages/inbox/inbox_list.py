@@ -17,11 +17,10 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import Labels, describe_call, labels_of
+from reviewqueue.pages.call_labels import Labels, describe_call, labels_of, request_heading_for_row
 from reviewqueue.pages.inbox.bulk_eligibility import why_alone
 from reviewqueue.pages.inbox.empty_states import VIEW_NAMES, empty_inbox
 from reviewqueue.pages.inbox.list_request import ListRequest, address
-from reviewqueue.pages.request_headings import request_heading_for_row
 from reviewqueue.queries import inbox
 from reviewqueue.queries.inbox import OPEN_VIEWS, InboxPage
 from reviewqueue.queries.inbox_counts import InboxCounts, count_requests

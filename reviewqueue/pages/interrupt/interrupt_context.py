@@ -20,11 +20,17 @@ from reviewqueue import permissions
 from reviewqueue.drafts import author_token
 from reviewqueue.inbox_preferences.snoozes import find_snooze
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import CallText, Labels, describe_call, describe_call_in_a_list, labels_of
+from reviewqueue.pages.call_labels import (
+    CallText,
+    Labels,
+    describe_call,
+    describe_call_in_a_list,
+    labels_of,
+    request_heading,
+)
 from reviewqueue.pages.interrupt.decision_evidence import new_evidence_budget, split_evidence
 from reviewqueue.pages.interrupt.earlier_versions import previous_decisions
 from reviewqueue.pages.interrupt.refusal_messages import names_of_deciders, why_cannot_decide
-from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.pages.runs.timeline_text import timeline_entries
 from reviewqueue.pages.saved_replies import replies_to_insert
 from reviewqueue.queries.page_queries import RequestPage
