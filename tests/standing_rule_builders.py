@@ -6,10 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from ledger import clock
 from reviewqueue.operations import rule_sweep
 from reviewqueue.standing_rules import administration
+from runs import standing_rules
 from runs.models import Decision, Interrupt, StandingRule
 from runs.use_cases.start_run import StartedRun
 from tests import builders
@@ -60,3 +62,10 @@ def a_decided_refund(lead: User | None = None) -> tuple[StandingRule, Decision]:
     wanted = a_refund()
     assert rule_sweep.apply_rules(limit=10) == 1
     return rule, Decision.objects.get(interrupt=wanted)
+
+
+@transaction.atomic
+def a_rule_of(lead: User) -> StandingRule:
+    """Return a rule that is stored without the checks of its terms, so that no policy changes."""
+    stated = terms() | {"queue": builders.a_queue(), "agent": builders.an_agent(), "bounds": ()}
+    return standing_rules.add_rule(standing_rules.RuleTerms(**stated), by=lead, now=clock.now())

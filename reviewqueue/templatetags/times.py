@@ -67,5 +67,12 @@ def since(earlier: datetime, later: datetime) -> str:
     return _on_one_line(later - earlier)
 
 
+@register.filter
+def age(since_when: datetime, now: datetime) -> str:
+    """Return the duration in whole minutes, so that a list does not change each second: "less than 1 min", "2 h 05 min"."""
+    short = now - since_when < timedelta(minutes=1)
+    return "less than 1 min".replace(" ", "\N{NO-BREAK SPACE}") if short else _on_one_line(now - since_when)
+
+
 def _on_one_line(duration: timedelta) -> str:
     return times.duration_label(duration).replace(" ", "\N{NO-BREAK SPACE}")

@@ -32,7 +32,7 @@ from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
 from tests.runs.leased_run_builders import a_leased_run, begin, let_go, report
-from tests.standing_rule_builders import a_standing_rule
+from tests.standing_rule_builders import a_rule_of
 
 #: Who comes. The initiator started the run that waits; a disabled one is still signed in by an old session.
 KINDS = ("nobody", "disabled", "stranger", "reviewer", "lead", "auditor", "initiator", "owner", "operator")
@@ -52,6 +52,7 @@ class PageWorld:
     signal: Signal
     message: Delivery
     notification: NotificationMessage
+    rule: StandingRule
     people: dict[str, User]
 
     def browser_of(self, kind: str) -> Client:
@@ -97,6 +98,7 @@ def a_page_world() -> PageWorld:
         signal=_a_dead_signal(wait.agent),
         message=_a_dead_message(wait),
         notification=a_dead_notification(people["reviewer"]),
+        rule=a_rule_of(people["lead"]),
         people=people,
     )
 
@@ -208,12 +210,6 @@ def _new_version(world: PageWorld, kind: str) -> dict[str, str]:
     page = world.browser_of("operator").get("/policies/edit?reason=approval.action")
     named = {"reason": "approval.action", "agent": "", "based_on": str(page.context["based_on"]), "act": "save"}
     return page.context["texts"] | named | {"queue": "engineering", "any_queue": "", "quorum": "2"}
-
-
-def _a_rule() -> str:
-    """Return the id of the standing rule of the world's lead, which is made once."""
-    known = StandingRule.objects.first()
-    return (known or a_standing_rule(builders.a_person("lea@example.org"))).public_id
 
 
 def _new_rule(world: PageWorld, kind: str) -> dict[str, Any]:
@@ -338,9 +334,9 @@ PAGES: dict[str, Page] = {
     "rules/new": Page(
         lambda _: "/rules/new", dict.fromkeys(SIGNED_IN, 404) | {"lead": 200}, _new_rule, frozenset({"lead"})
     ),
-    "rules/<slug:rule_id>": Page(lambda _: f"/rules/{_a_rule()}", SEES | {"initiator": 404}),
+    "rules/<slug:rule_id>": Page(lambda world: f"/rules/{world.rule.public_id}", SEES | {"initiator": 404}),
     "rules/<slug:rule_id>/revoke": Page(
-        lambda _: f"/rules/{_a_rule()}/revoke",
+        lambda world: f"/rules/{world.rule.public_id}/revoke",
         None,
         _with(reason="It is too wide."),
         frozenset({"lead", "owner", "operator"}),

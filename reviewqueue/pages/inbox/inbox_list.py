@@ -72,6 +72,11 @@ class ShownRow:
     assignees: tuple[str, ...]
 
     @property
+    def others_assigned(self) -> int:
+        """Return how many people are assigned besides the first."""
+        return max(0, len(self.assignees) - 1)
+
+    @property
     def is_selectable(self) -> bool:
         """Return whether the row has a checkbox for a bulk decision."""
         return self.is_open and not self.why_alone
