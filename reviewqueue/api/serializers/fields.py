@@ -365,8 +365,9 @@ def _property(field: Any, resolve: Resolve) -> Schema:
         schema = {"anyOf": [schema, {"type": "null"}]}
     schema["description"] = field.help_text
     if field.default not in (empty, None, "") and field.default is not ABSENT:
+        default = field.default() if callable(field.default) else field.default
         # As a keyword, code generators make it a member that every request must have.
-        schema["description"] += f" Left out: `{json.dumps(field.default)}`."
+        schema["description"] += f" Left out: `{json.dumps(default)}`."
     return schema
 
 
