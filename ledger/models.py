@@ -13,11 +13,11 @@ from django.contrib.auth.models import Group
 from django.db import models
 
 from ledger.exact_json import ExactJSONField
-from ledger.row_digests import FIXED, STATE, digest_row_part
+from ledger.row_digests import FIXED, STATE, CoveredByPublicId, digest_row_part
 from ledger.states import EffectStatus, InFlight, Repeat
 
 
-class Effect(models.Model):
+class Effect(CoveredByPublicId, models.Model):
     """One external action. ``attempt`` counts its attempts; ``fence`` is the lease that began the last one."""
 
     row_call: Any  # these three are annotations of queries for lists, which leave out long texts
@@ -108,6 +108,7 @@ class Effect(models.Model):
     def __str__(self) -> str:
         return f"{self.name} {self.key} ({self.status})"
 
+    covered_kind = "effect"
     #: Never change a tuple: the events of earlier versions cover exactly these columns.
     covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         FIXED: (
@@ -138,10 +139,6 @@ class Effect(models.Model):
             "retryable",
         ),
     }
-
-    @property
-    def covered_as(self) -> str:
-        return f"effect:{self.public_id}"
 
 
 class EffectReport(models.Model):

@@ -102,6 +102,16 @@ class NextKey(Expression):
         return f"nextval(pg_get_serial_sequence('{self.model._meta.db_table}', '{self.model._meta.pk.column}'))", []
 
 
+def reserve_keys(count: int, *models: type[Model]) -> list[tuple[int | None, ...]]:
+    """Reserve the primary keys of ``count`` rows of each model, as ``NextKey`` does for one. SQLite: ``None``."""
+    here = _here()
+    if here.vendor != "postgresql":
+        return [(None,) * len(models)] * count
+    keys = ", ".join(NextKey(model).as_postgresql(None, here)[0] for model in models)
+    with executed(f"SELECT {keys} FROM generate_series(1, %s)", [count], here) as cursor:  # noqa: S608  names of tables
+        return [tuple(row) for row in cursor.fetchall()]
+
+
 class RowList(Subquery):
     """Rows of a queryset in one column of another query, so that one statement reads both.
 

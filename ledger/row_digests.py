@@ -29,6 +29,17 @@ class CoveredRow(Protocol):
     def covered_as(self) -> str: ...
 
 
+class CoveredByPublicId:
+    """A covered row that events name by its kind and its public id."""
+
+    covered_kind: ClassVar[str]
+    public_id: Any
+
+    @property
+    def covered_as(self) -> str:
+        return f"{self.covered_kind}:{self.public_id}"
+
+
 def part_name(row: CoveredRow, part: str) -> str:
     """Return the name of a part in an event: ``effect:eff_...`` or ``effect:eff_....state``."""
     return f"{row.covered_as}.{part}" if part else row.covered_as

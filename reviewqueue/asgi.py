@@ -13,7 +13,7 @@ from django.conf import settings
 from reviewqueue.wsgi import application as wsgi_application  # must come first: it loads the installed apps
 
 from reviewqueue.operations import processes  # isort: skip
-from reviewqueue.api.transport_errors import render_transport_error  # isort: skip
+from reviewqueue.api.problems import render_transport_error  # isort: skip
 from reviewqueue.serving.asgi_bridge import BoundedApplication  # isort: skip
 from reviewqueue.serving.request_bodies import BodyLimits  # isort: skip
 from reviewqueue.serving.shutdown import IGNORE_NEW_CONNECTIONS, ignore_new_connections  # isort: skip

@@ -33,6 +33,7 @@ __all__ = [
     "RollupState",
     "RollupTotal",
     "SavedFilter",
+    "SavedReply",
     "SignalAct",
     "Snooze",
     "TypedAnswer",
@@ -151,6 +152,40 @@ class SavedFilter(models.Model):
             ),
         ]
         indexes = [models.Index(fields=["person", "id"], name="filters_of_a_person")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SavedReply(models.Model):
+    """A text for comments and reasons: of one person, or of a queue, shared by a lead with those who decide in it."""
+
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="+",
+        db_index=False,
+        help_text="null: shared",
+    )
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, null=True, related_name="+", help_text="null: private")
+    name = models.CharField(max_length=60)
+    text = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["person", "name"], condition=models.Q(queue=None), name="one_private_reply_of_a_name"
+            ),
+            models.UniqueConstraint(
+                fields=["queue", "name"], condition=models.Q(queue__isnull=False), name="one_shared_reply_of_a_name"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(person__isnull=True) ^ models.Q(queue__isnull=True),
+                name="a_saved_reply_is_of_a_person_or_of_a_queue",
+            ),
+        ]
+        indexes = [models.Index(fields=["person", "id"], name="replies_of_a_person")]
 
     def __str__(self) -> str:
         return self.name

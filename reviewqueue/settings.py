@@ -352,6 +352,7 @@ DEFAULT_EXCEPTION_REPORTER = "reviewqueue.operations.error_reports.ErrorReporter
 DEFAULT_EXCEPTION_REPORTER_FILTER = "reviewqueue.operations.error_reports.ErrorReportFilter"
 LOG_FORMAT = environment.choice("LOG_FORMAT", ("text", "json"), "text")
 ACCESS_LOG = environment.boolean("ACCESS_LOG", default=LOG_FORMAT == "json")
+_SENTRY = environment.sentry_handler("SENTRY_DSN")
 logging.captureWarnings(LOG_FORMAT == "json")
 LOGGING = {
     "version": 1,
@@ -370,9 +371,10 @@ LOGGING = {
             "class": "logging.StreamHandler",
             "formatter": "json" if LOG_FORMAT == "json" else "line",
             "filters": ["request_id"],
-        }
+        },
+        **_SENTRY,
     },
-    "root": {"handlers": ["stderr"], "level": environment.text("LOG_LEVEL", "INFO").upper()},
+    "root": {"handlers": ["stderr", *_SENTRY], "level": environment.text("LOG_LEVEL", "INFO").upper()},
     "loggers": {
         # Not below INFO: at DEBUG a template logs its whole context, with unsent input.
         "django": {"handlers": [], "propagate": True, "level": "INFO"},

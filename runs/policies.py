@@ -99,6 +99,13 @@ def _newest_policy(agent: int, reason: str) -> QuerySet[Any]:
     return newest_policy(agent, reason)
 
 
+def read_policies(agent: Agent, reasons: set[str], slugs: set[str | None]) -> ReadPolicies:
+    """Read the policies of these reasons and the queues with these slugs; what does not exist is left out."""
+    policies = {reason: _newest_policy.first(agent=agent.pk, reason=reason) for reason in sorted(reasons)}
+    queues = {slug: _queue_by_slug.first(slug=slug) for slug in slugs if slug is not None}
+    return ReadPolicies(policies={reason: it for reason, it in policies.items() if it is not None}, queues=queues)
+
+
 def newest_policy(agent: Any, reason: Any) -> QuerySet[Any]:
     """Return the query of the newest policy of a reason, with its record, for a prepared query."""
     policies = Policy.objects.filter(Q(agent=agent) | Q(agent=None), reason=reason).select_related("queue")

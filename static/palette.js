@@ -50,6 +50,20 @@
     }));
   }
 
+  function replies() {
+    const shown = [...document.querySelectorAll("main button[data-insert]")].filter((it) => it.checkVisibility());
+    const field = (it) => document.getElementById(it.dataset.insert);
+    const button = shown.find((it) => field(it) === lastField) ?? shown[0];
+    if (!button) return [];
+    const select = document.getElementById(`reply-${button.dataset.insert}`);
+    return [...select.options].map((option) => ({
+      group: "Insert reply", label: clean(option.textContent), key: "", run: () => { select.value = option.value; button.click(); },
+    }));
+  }
+
+  let lastField = null;
+  document.addEventListener("focusin", (event) => { if (event.target.matches("main textarea")) lastField = event.target; });
+
   function folds() {
     return [...document.querySelectorAll("main details.more > summary")].map((summary) => ({
       group: "Actions", label: textOf(summary), key: "", run: () => {
@@ -61,7 +75,7 @@
 
   function offered() {
     const found = [
-      ...verdicts(), ...answer(), ...buttons(), ...folds(),
+      ...verdicts(), ...answer(), ...buttons(), ...folds(), ...replies(),
       ...links("Requests", "main .crumbs a, main a[data-next]"),
       ...links("Lists", "#views a, .saved-filters a"),
       ...links("Pages", ".mainnav a"), ...links("Account", "#me a"),

@@ -190,6 +190,8 @@ _REGEXES = [
     (entry, entry.regex(), [re.compile(text.replace(" ", r"\s+"), re.IGNORECASE | re.DOTALL) for text in entry.unless])
     for entry in TEXTS
 ]
+#: One pass over a text in which nothing was replaced, in place of one for each entry.
+_ANY = Replaced("|".join(f"(?:{entry.pattern})" for entry in TEXTS), "").regex()
 
 
 @dataclass(frozen=True, order=True)
@@ -228,6 +230,8 @@ def texts_of(path: Path, text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def replaced_in_text(text: str, shown: str) -> Iterator[tuple[int, str, str]]:
+    if not _ANY.search(text):
+        return
     taken: list[tuple[int, int]] = []  # a longer pattern comes first in the table and covers a shorter one
     for entry, regex, exceptions in _REGEXES:
         if entry.only_in and not re.search(entry.only_in, shown):
@@ -254,9 +258,7 @@ def replaced_in_name(name: str) -> Iterator[tuple[str, str]]:
 def names_in(source: str, shown: str) -> Iterator[Hit]:
     """Classes, functions and constants of modules. A test's name is a sentence, and is checked as one."""
     tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
+    for node in definitions_in(tree):
         if node.name.startswith("test_"):
             for _offset, word, use in replaced_in_text(node.name.removeprefix("test_").replace("_", " "), shown):
                 yield Hit(shown, node.lineno, word, use, "test name")
@@ -269,6 +271,16 @@ def names_in(source: str, shown: str) -> Iterator[Hit]:
             if isinstance(target, ast.Name):
                 for name, use in replaced_in_name(target.id):
                     yield Hit(shown, statement.lineno, name, use, "name")
+
+
+def definitions_in(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Walk the statements alone: an expression defines nothing."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+        yield from definitions_in(node)
 
 
 def texts_of_python(source: str) -> Iterator[tuple[int, str, str]]:

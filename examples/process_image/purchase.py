@@ -1,4 +1,4 @@
-"""The process of the example: an object whose attributes are its state. Its image is taken before each wait."""
+"""The process of the example: an object whose attributes are its state. Its image is taken before each request."""
 
 from typing import Any
 

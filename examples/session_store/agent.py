@@ -1,7 +1,7 @@
 """A chat agent whose sessions are transcripts: `python agent.py PR-1`. Kill it and start it again as it is.
 
-No process keeps the conversation: it is rebuilt from the transcript after the wait. If the customer writes meanwhile
-(`python say.py PR-1 'Order 2 hoists.'`), the approval no longer counts, and people are asked again with the new messages.
+No process keeps the conversation: it is rebuilt from the transcript after the answer. If the customer writes meanwhile
+(`python customer.py PR-1 "Order 2 hoists."`), the approval no longer counts, and people are asked again about all messages.
 The model is scripted, so that the example needs no key of a provider.
 """
 

@@ -48,7 +48,7 @@ class Polled(Generic[T]):
 
 
 def poll_until(
-    query: Callable[[], T],
+    query: Callable[[bool], T],
     *,
     enough: Callable[[T], bool],
     seconds: int,
@@ -58,12 +58,14 @@ def poll_until(
 ) -> Polled[T]:
     """Query at once, and again until the result is ``enough`` or ``seconds`` are over.
 
+    ``query`` gets whether a notification woke the poll, so that it probably finds something.
+
     ``alone``: only one of the polls that wait for this agent is woken, since only one can claim what there is.
     ``check_key`` raises if the caller's key was revoked or expired while the poll waits; it is called once a second.
     """
     listener = listener_of_process() if seconds > 0 else None
     heard = listener.count_of(agent_id) if listener else 0
-    found = query()
+    found = query(False)
     if seconds <= 0 or enough(found):
         return Polled(found=found, headers={})
     limit = settings.LONG_POLLS if has_share() else MAX_HOLDING_THREADS
@@ -79,13 +81,13 @@ def poll_until(
             _sleep(listener, agent_id, heard, left, alone=alone)
             current().waited += time.monotonic() - began
             if is_stopping():
-                return Polled(found=query(), headers=RETRY_SOON)
+                return Polled(found=query(False), headers=RETRY_SOON)
             # Read before the query: a notification between the two ends the next sleep at once.
-            heard = listener.count_of(agent_id) if listener else 0
+            before, heard = heard, listener.count_of(agent_id) if listener else 0
             if time.monotonic() - checked_at >= SECONDS_BETWEEN_KEY_CHECKS:
                 checked_at = time.monotonic()
                 check_key()
-            found = query()
+            found = query(heard > before)
     finally:
         _end_waiting(agent_id)
     return Polled(found=found, headers={})

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from django.db.models import Model, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Coalesce, Length
 
-from reviewqueue.api.query_parameters import integer_parameter, invalid_query, text_parameter
+from reviewqueue.api.base_view import integer_parameter, invalid_query, text_parameter
 from reviewqueue.queries.ordered_branches import first_rows_keys
 from reviewqueue.queries.pagination import find_primary_key
 

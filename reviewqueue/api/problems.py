@@ -25,7 +25,7 @@ from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps
 from reviewqueue.api.response_serializers import BOOLEAN, INTEGER, TEXT, ResponseSerializer, list_of, member
 from reviewqueue.serving.http_metrics import count_database_error
-from reviewqueue.serving.request_bodies import BodyTooSlow
+from reviewqueue.serving.request_bodies import BodyTooLarge, BodyTooSlow
 from reviewqueue.serving.request_ids import current_request_id
 from runs.errors import NotPermitted, RateLimited
 
@@ -328,3 +328,23 @@ def permission_denied(request: HttpRequest, exception: Exception, **named: Any) 
     if is_of_api(request):
         return plain_response(NotPermitted())
     return defaults.permission_denied(request, exception, **named)
+
+
+def render_transport_error(path: str, error: Refusal | BodyTooSlow | BodyTooLarge) -> HttpResponse:
+    """Return the response to a request that is refused before Django sees it: its body is too slow or too large, or the
+    server is busy. For a path of the API it is a problem, for a page one sentence of plain text.
+    """
+    if isinstance(error, BodyTooSlow):
+        refusal: Refusal = RequestTooSlow()
+    elif isinstance(error, BodyTooLarge):
+        refusal = PayloadTooLarge(str(error))
+    else:
+        refusal = error
+    if path.startswith("/api/"):
+        return plain_response(refusal)
+    return HttpResponse(
+        f"{refusal.detail}\n",
+        status=PROBLEMS[refusal.code][0],
+        content_type="text/plain; charset=utf-8",
+        headers=headers_of(refusal),
+    )

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.api.authentication import Caller
-from reviewqueue.api.query_parameters import invalid_query
+from reviewqueue.api.base_view import invalid_query
 from reviewqueue.permissions import VisibleScope
 from runs.errors import NotPermitted
 from runs.models import Agent, Interrupt, Policy, Queue, Run

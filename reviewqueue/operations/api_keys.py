@@ -21,7 +21,7 @@ from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Now
 
 from ledger import clock
-from ledger.prepared_queries import prepared
+from ledger.prepared_queries import StatementTime, prepared
 from ledger.public_ids import ALPHABET
 from reviewqueue.models import ApiKey
 from runs.models import Agent
@@ -87,8 +87,14 @@ def verify_key(text: str) -> ApiKey | None:
 
 def is_still_good(key: ApiKey) -> bool:
     """Return whether a key that was verified earlier is still valid: it can expire during a long poll."""
-    unexpired = Q(expires_at=None) | Q(expires_at__gt=Now(output_field=DateTimeField()))
-    return ApiKey.objects.filter(unexpired, pk=key.pk, revoked_at=None).exclude(person__is_active=False).exists()
+    return bool(_valid_key.all(pk=key.pk))
+
+
+@prepared
+def _valid_key(pk: int) -> QuerySet[ApiKey, tuple[int]]:
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=StatementTime())
+    valid = ApiKey.objects.filter(unexpired, pk=pk, revoked_at=None).exclude(person__is_active=False)
+    return valid.values_list("pk")
 
 
 def rotate_key(key: ApiKey, *, overlap: timedelta, expires_at: datetime | None = None) -> NewKey:

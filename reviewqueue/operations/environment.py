@@ -9,6 +9,7 @@ import hashlib
 import ipaddress
 import os
 import secrets
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -137,6 +138,19 @@ def sign_on_provider(issuer: str, *, client: str, scopes: list[str]) -> dict[str
         "settings": {"server_url": issuer},
     }
     return {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "SCOPE": scopes, "APPS": [app]}}
+
+
+def sentry_handler(name: str) -> dict[str, dict[str, Any]]:
+    """Return the logging handler that reports errors to Sentry; none without a DSN."""
+    dsn = text(name)
+    if not dsn:
+        return {}
+    if not (urlsplit(dsn).scheme in ("http", "https") and urlsplit(dsn).username):
+        raise ImproperlyConfigured(f"{name} must look like https://key@sentry.example.org/1.")
+    if find_spec("sentry_sdk") is None:
+        raise ImproperlyConfigured(f"{name} needs Sentry's library. Install it with: pip install 'reviewqueue[sentry]'")
+    sentry = {"()": "reviewqueue.operations.sentry.SentryHandler", "level": "ERROR", "filters": ["request_id"]}
+    return {"sentry": sentry | {"dsn": dsn}}
 
 
 def secret_key(*, mode: str, var: Path) -> str:

@@ -19,11 +19,10 @@ from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.states import EffectStatus
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import Labels, labels_of
+from reviewqueue.pages.call_labels import Labels, labels_of, request_heading_for_row
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.inbox.list_request import ListRequest, read_list
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
-from reviewqueue.pages.request_headings import request_heading_for_row
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON
 from reviewqueue.queries import expired as lapsed
 from reviewqueue.queries.expired import ExpiredPage, ExpiredRequest

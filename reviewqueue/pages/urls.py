@@ -9,7 +9,7 @@ from reviewqueue.pages import (
     agents,
     audit_log,
     dead_letters,
-    evidence,
+    downloads,
     expired,
     live_updates,
     notifications,
@@ -17,11 +17,12 @@ from reviewqueue.pages import (
     people,
     queues,
     read_views,
+    saved_replies,
     standing_rules,
 )
 from reviewqueue.pages.inbox import bulk_decisions, saved_filters
 from reviewqueue.pages.insights import insights_views
-from reviewqueue.pages.interrupt import action_views, attachments, decision_views, value_browser
+from reviewqueue.pages.interrupt import action_views, decision_views, value_browser
 from reviewqueue.pages.runs import run_actions
 
 urlpatterns = [
@@ -32,7 +33,7 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/claim", action_views.claim, name="claim"),
     path("interrupts/<slug:interrupt_id>/release", action_views.release, name="release"),
     path("interrupts/<slug:interrupt_id>/attachments", decision_views.attach, name="attach"),
-    path("interrupts/<slug:interrupt_id>/attachments/<str:digest>", attachments.attachment, name="attachment"),
+    path("interrupts/<slug:interrupt_id>/attachments/<str:digest>", downloads.attachment, name="attachment"),
     path("interrupts/<slug:interrupt_id>/call", value_browser.call, name="call"),
     path("interrupts/<slug:interrupt_id>/values/<slug:part>", value_browser.of_request, name="request-value"),
     path("interrupts/<slug:interrupt_id>/comment", action_views.comment, name="comment"),
@@ -48,7 +49,7 @@ urlpatterns = [
     path("together/undo", bulk_decisions.undo_together, name="undo-together"),
     path("decisions/<slug:decision_id>", read_views.receipt, name="decision"),
     path("decisions/<slug:decision_id>/values/<slug:part>", value_browser.of_decision, name="decision-value"),
-    path("decisions/<slug:decision_id>/evidence", evidence.of_decision, name="decision-evidence"),
+    path("decisions/<slug:decision_id>/evidence", downloads.evidence_of_decision, name="decision-evidence"),
     path("dead-letters", dead_letters.dead_letters, name="dead-letters"),
     path("dead-letters/messages/<slug:delivery_id>", dead_letters.send_again, name="send-again"),
     path("dead-letters/notifications/<slug:message_id>", dead_letters.resend_notification, name="resend-notification"),
@@ -69,6 +70,8 @@ urlpatterns = [
     path("queues", queues.queues, name="queues"),
     path("queues/add", queues.add_queue, name="add-queue"),
     path("queues/<slug:slug>/<slug:verb>", queues.change_queue, name="change-queue"),
+    path("replies", saved_replies.replies, name="saved-replies"),
+    path("replies/<slug:verb>", saved_replies.change, name="change-saved-reply"),
     path("rules", standing_rules.rules, name="standing-rules"),
     path("rules/new", standing_rules.new_rule, name="new-standing-rule"),
     path("rules/<slug:rule_id>", standing_rules.rule, name="standing-rule"),
@@ -84,7 +87,7 @@ urlpatterns = [
     path("agents/<slug:slug>/<slug:subject>/<slug:verb>", agent_detail.change, name="change-agent"),
     path("runs", read_views.runs, name="runs"),
     path("runs/<slug:run_id>", read_views.run, name="run"),
-    path("runs/<slug:run_id>/evidence", evidence.of_run, name="run-evidence"),
+    path("runs/<slug:run_id>/evidence", downloads.evidence_of_run, name="run-evidence"),
     path("runs/<slug:run_id>/result", value_browser.of_result, name="run-result"),
     path("runs/<slug:run_id>/effects/<slug:effect_id>", value_browser.of_effect, name="run-effect"),
     path("runs/<slug:run_id>/<slug:verb>", run_actions.perform_action, name="run-action"),

@@ -109,17 +109,17 @@ class EvidenceFile:
             known.update(piece)
             count += 1
             yield piece
-        yield _line("end", lines=count, sha256=known.hexdigest())
+        yield _line("end", {"lines": count, "sha256": known.hexdigest()})
 
     def _lines(self) -> Iterator[bytes]:
         made = {"made_at": format_datetime(clock.now()), "made_by": self.made_by}
-        yield _line("evidence", format=FORMAT, about=self.about, **made)
+        yield _line("evidence", {"format": FORMAT, "about": self.about} | made)
         for selection in self.selections:
             with _copied_run(selection) as copy:
                 yield from copy
         newest = ConfigurationRecord.objects.order_by("-seq").values_list("seq", "digest").first()
         if newest is not None:
-            yield _line("anchor", run="configuration", seq=newest[0], head=newest[1])
+            yield _line("anchor", {"run": "configuration", "seq": newest[0], "head": newest[1]})
 
 
 def evidence_of_decision(person: AbstractUser | None, decision: Decision) -> EvidenceFile:
@@ -213,14 +213,14 @@ class _RunCopy:
         run, selection = self.run, self.selection
         names = sorted(self._selected_names()) if selection.is_part else sorted(self._left_out())
         initiator = None if run.initiator is None else run.initiator.get_username()
-        about = {"run": run.public_id, "agent": run.agent.slug, "title": run.title, "initiator": initiator}
+        about: dict[str, Any] = {"run": run.public_id, "agent": run.agent.slug, "title": run.title}
+        about["initiator"] = initiator
         times = {"created_at": column_as_json(run.created_at), "ended_at": column_as_json(run.ended_at)}
-        yield _line(
-            "run", **about, status=run.status, **times, **{"selected" if selection.is_part else "left_out": names}
-        )
+        about |= {"status": run.status} | times | {"selected" if selection.is_part else "left_out": names}
+        yield _line("run", about)
         for event in _pages(run.events.filter(seq__lte=run.timeline_seq), by="seq", size=EVENTS):
             self._remember(event)
-            yield _line("event", **event.covered(), digest=event.digest)
+            yield _line("event", event.covered() | {"digest": event.digest})
         interrupts = self._interrupts()
         for policy in Policy.objects.filter(pk__in=interrupts.order_by().values("policy")).order_by("pk"):
             yield from _policy_line(policy)
@@ -234,16 +234,17 @@ class _RunCopy:
             yield self._decision_line(decision)
         for use in _pages(self._rule_uses().select_related("rule", "decision")):
             yield from _rule_line(use.rule)
-            yield _record(use, rule=use.rule.public_id, decision=use.decision.public_id)
+            yield _record(use, {"rule": use.rule.public_id, "decision": use.decision.public_id})
         for attachment in _pages(self._attachments().select_related("interrupt")):
-            yield _record(attachment, interrupt=attachment.interrupt.public_id, status=attachment.status)
+            about = {"interrupt": attachment.interrupt.public_id, "status": attachment.status}
+            yield _record(attachment, about)
         for permit in _pages(self._permits()):
-            yield _record(permit, call=permit.call)
+            yield _record(permit, {"call": permit.call})
         for effect in _pages(self._effects()):
-            yield _record(effect, call=effect.call)
+            yield _record(effect, {"call": effect.call})
             for report in _reports(effect):
                 yield _record(report)
-        yield _line("anchor", run=run.public_id, seq=run.timeline_seq, head=run.timeline_head)
+        yield _line("anchor", {"run": run.public_id, "seq": run.timeline_seq, "head": run.timeline_head})
 
     def _interrupts(self) -> QuerySet[Interrupt]:
         chosen = self.selection.interrupts
@@ -304,14 +305,14 @@ class _RunCopy:
         versions = [self._earlier_version(interrupt, revision, now) for revision in before]
         columns = {name: column_as_json(getattr(interrupt, name)) for name in interrupt.covered_parts[CONTENT]}
         versions.append({"state_version": interrupt.state_version, "shown": now, "columns": columns})
-        return _record(
-            interrupt,
-            queue=None if interrupt.queue is None else interrupt.queue.slug,
-            assignees=[assigned.person.get_username() for assigned in interrupt.assignees.all()],
-            created_at=column_as_json(interrupt.created_at),
-            deadline=column_as_json(interrupt.deadline),
-            versions=versions,
-        )
+        shown = {
+            "queue": None if interrupt.queue is None else interrupt.queue.slug,
+            "assignees": [assigned.person.get_username() for assigned in interrupt.assignees.all()],
+            "created_at": column_as_json(interrupt.created_at),
+            "deadline": column_as_json(interrupt.deadline),
+            "versions": versions,
+        }
+        return _record(interrupt, shown)
 
     def _earlier_version(self, interrupt: Interrupt, revision: Revision, now: dict[str, Any]) -> dict[str, Any]:
         """Return an earlier version and the columns that its digest covered.
@@ -337,7 +338,8 @@ class _RunCopy:
     def _decision_line(self, decision: Decision) -> bytes:
         kind, _, name = self.actors.get(decision.covered_as, "").partition(":")
         by = None if decision.by is None else name if kind == "person" else decision.by.get_username()
-        return _record(decision, interrupt=decision.interrupt.public_id, by=by, answer=_answer_of(decision))
+        shown = {"interrupt": decision.interrupt.public_id, "by": by, "answer": _answer_of(decision)}
+        return _record(decision, shown)
 
 
 def _answer_of(decision: Decision) -> dict[str, Any]:
@@ -356,8 +358,8 @@ def _policy_line(policy: Policy) -> Iterator[bytes]:
     records = ConfigurationRecord.objects.filter(kind=KINDS[Policy], subject=policy.pk, action=CREATED)
     record = records.order_by("-seq").first()
     if record is not None:
-        covered = record.covered()
-        yield _line("policy", reason=policy.reason, version=policy.version, record=covered, digest=record.digest)
+        about = {"reason": policy.reason, "version": policy.version}
+        yield _line("policy", about | {"record": record.covered(), "digest": record.digest})
 
 
 def _rule_line(rule: StandingRule) -> Iterator[bytes]:
@@ -365,9 +367,8 @@ def _rule_line(rule: StandingRule) -> Iterator[bytes]:
     records = ConfigurationRecord.objects.filter(kind=KINDS[StandingRule], subject=rule.pk)
     record = records.order_by("-seq").first()
     if record is not None:
-        made_by = rule.made_by.get_username()
-        covered = record.covered()
-        yield _line("standing_rule", rule=rule.public_id, made_by=made_by, record=covered, digest=record.digest)
+        about = {"rule": rule.public_id, "made_by": rule.made_by.get_username()}
+        yield _line("standing_rule", about | {"record": record.covered(), "digest": record.digest})
 
 
 def _names(kind: str, rows: QuerySet[Any]) -> Iterator[str]:
@@ -391,7 +392,7 @@ def _pages(rows: QuerySet[M], *, by: str = "pk", size: int = ROWS) -> Iterator[M
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
-def _record(row: CoveredRow, **more: Any) -> bytes:
+def _record(row: CoveredRow, shown: dict[str, Any] | None = None) -> bytes:
     """Return the line of a record: the columns of each part that the events cover, and what their digests were made of."""
     masked: list[str] = []
     parts = {
@@ -401,8 +402,8 @@ def _record(row: CoveredRow, **more: Any) -> bytes:
     for part, columns in parts.items():
         for column, value in columns.items():
             columns[column] = _masked(value, f"/parts/{part}/{column}", masked)
-    more = {name: _masked(value, f"/{name}", masked) for name, value in more.items()}
-    return _line("record", name=row.covered_as, **more, parts=parts, masked=masked)
+    more = {name: _masked(value, f"/{name}", masked) for name, value in (shown or {}).items()}
+    return _line("record", {"name": row.covered_as, **more, "parts": parts, "masked": masked})
 
 
 def _masked(value: Any, at: str, found: list[str]) -> Any:
@@ -465,5 +466,5 @@ def _pointer(at: str, name: str) -> str:
     return f"{at}/{name.replace('~', '~0').replace('/', '~1')}"
 
 
-def _line(line: str, **members: Any) -> bytes:
+def _line(line: str, members: dict[str, Any]) -> bytes:
     return dumps({"line": line, **members}).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""The inbox: requests for a person to read and decide, ordered by risk, then by time left. Read-only.
+"""The inbox: requests for a person to read and decide, ordered by risk and time left, or as asked. Read-only.
 
 Every list, and its neighbours, needs a constant number of queries. Only rows that ``permissions`` makes visible are
 read. Lists are paged by their sort key and never by an offset, so that a decided row cannot shift the next page.
@@ -30,13 +30,13 @@ from reviewqueue.queries.open_requests import (
     ENDED_ORDER,
     NO_FILTERS,
     ORDER,
-    REVERSE,
     OpenRequests,
     Place,
     filter_after_closed,
     filter_after_open,
     filter_before_open,
     read_open_requests,
+    reversed_order,
 )
 from reviewqueue.queries.ordered_branches import compile_branches, count_keys, first_rows_keys, keys_subquery
 from reviewqueue.queries.pagination import PUBLIC_ID, find_primary_key
@@ -101,6 +101,7 @@ class InboxRow:
     is_stuck: bool
     proposal: Any
     is_large: bool
+    assignees: tuple[str, ...] = ()  # their names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +151,8 @@ def list_keys(
         return list_ended_keys(read_scope(person), CLOSED_STATUSES[view], filters=filters, after=after, limit=limit)
     if view in SHORT_VIEWS or filters.terms:
         rows = filter_open(person, view, filters=filters, now=now, seen=seen)
-        rows = rows if after is None else rows.filter(filter_after_open(*after))
-        return list(rows.order_by(*get_sort_key(view)).values_list("pk", flat=True)[:limit])
+        rows = rows if after is None else rows.filter(filter_after_open(after, filters.order))
+        return list(rows.order_by(*filters.order).values_list("pk", flat=True)[:limit])
     return (seen or read_open_requests(person)).first(
         _rows_of(view, person, now=now), filters=filters, after=after, are_decided=view == View.DECIDE, limit=limit
     )
@@ -170,7 +171,7 @@ def filter_open(
     """Return the open requests of a view that pass, for a short list or a text search. Only the first are searched."""
     if view in SHORT_VIEWS:
         waits = filter_by_view(permissions.visible_interrupts(person), view, person, now=now)
-        return apply_filters(waits, filters, order=get_sort_key(view))
+        return apply_filters(waits, filters, order=filters.order)
     first = partial(
         (seen or read_open_requests(person)).first_as_subquery, filters=filters, are_decided=view == View.DECIDE
     )
@@ -281,8 +282,9 @@ def get_neighbours(
     place = (interrupt.risk_rank, interrupt.deadline, interrupt.pk)
     if open_view in SHORT_VIEWS or filters.terms:
         waits = filter_open(person, open_view, filters=filters, now=now).exclude(pk=interrupt.pk)
-        behind = waits.filter(filter_after_open(*place)).order_by(*ORDER).values_list("pk", flat=True)[:1]
-        ahead = waits.filter(filter_before_open(*place)).order_by(*REVERSE).values_list("pk", flat=True)[:1]
+        order, back = filters.order, reversed_order(filters.order)
+        behind = waits.filter(filter_after_open(place, order)).order_by(*order).values_list("pk", flat=True)[:1]
+        ahead = waits.filter(filter_before_open(place, order)).order_by(*back).values_list("pk", flat=True)[:1]
         before, after = list(ahead), list(behind)
     else:
         rows, are_decided = _rows_of(open_view, person, now=now), open_view == View.DECIDE
@@ -313,11 +315,11 @@ def get_next_to_decide(
     place = None if after is None else (after.risk_rank, after.deadline, after.pk)
     if open_view in SHORT_VIEWS or filters.terms:
         waits = filter_open(person, open_view, filters=filters, now=now).filter(conditions)
-        waits = waits.select_related("agent").order_by(*ORDER)
+        waits = waits.select_related("agent").order_by(*filters.order)
         if place is None or after is None:
             return waits.first()
         waits = waits.exclude(pk=after.pk)
-        return waits.filter(filter_after_open(*place)).first() or waits.first()
+        return waits.filter(filter_after_open(place, filters.order)).first() or waits.first()
     rows = Interrupt.objects.filter(conditions)
     rows = rows.filter(filter_unclaimed(now=now)) if open_view == View.UNCLAIMED else rows
     rows = rows if after is None else rows.exclude(pk=after.pk)
@@ -415,10 +417,11 @@ def _rows(
     ids = [it.pk for it in shown]
     changed = _changed_facts(shown) if are_open else {}
     decisions = _decisions(shown) if are_closed else {}
-    theirs, stuck, lost = set[int](), set[int](), set[int]()
+    theirs, stuck, lost, assigned = set[int](), set[int](), set[int](), dict[int, list[str]]()
     if are_open and shown:
         theirs = set(Interrupt.objects.filter(filter_decidable(person.pk), pk__in=ids).values_list("pk", flat=True))
         stuck, lost = _without_permission(ids)
+        assigned = _assignees(ids)
     return [
         InboxRow(
             interrupt=it,
@@ -432,9 +435,21 @@ def _rows(
             is_stuck=it.pk in stuck and it.status == InterruptStatus.WAITING,
             proposal=it.row_proposal,
             is_large=it.proposal_length is not None and it.row_proposal is None,
+            assignees=tuple(assigned.get(it.pk, ())),
         )
         for it in shown
     ]
+
+
+def _assignees(ids: list[int]) -> dict[int, list[str]]:
+    """Return the names of the assignees of each request, in the order of their assignment."""
+    names: dict[int, list[str]] = {}
+    for assignee in (
+        Assignee.objects.filter(interrupt__in=ids, released_at=None).select_related("person").order_by("id")
+    ):
+        person = assignee.person
+        names.setdefault(assignee.interrupt_id, []).append(person.get_full_name() or person.get_username())
+    return names
 
 
 def _without_permission(ids: list[int]) -> tuple[set[int], set[int]]:

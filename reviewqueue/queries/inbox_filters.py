@@ -1,4 +1,4 @@
-"""Inbox filters: queue, reason, risk, agent and text search. Read-only.
+"""Inbox filters: queue, reason, risk, agent and text search, and the order of a list. Read-only.
 
 A filter only removes rows from those that ``permissions`` makes visible. Search terms are matched literally, without
 wildcards, and ignore case on both databases. A quoted term can contain spaces. Only the first rows of a list are searched,
@@ -36,6 +36,15 @@ class _JoinedText(Func):
     template, arg_joiner, output_field = "(%(expressions)s)", " || ' ' || ", TextField()
 
 
+#: Sort keys of open requests by ``InboxFilters.sort``; the first is the order without one.
+ORDERS: dict[str, tuple[str, ...]] = {
+    "": ("risk_rank", "deadline", "id"),
+    "deadline": ("deadline", "id"),
+    "oldest": ("id",),
+    "newest": ("-id",),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class InboxFilters:
     """The filters of a list; an empty text filters nothing."""
@@ -45,11 +54,17 @@ class InboxFilters:
     risk: str = ""
     agent: str = ""
     text: str = ""
+    sort: str = ""  # one of ORDERS, of open requests; it removes none
 
     @property
     def any(self) -> bool:
         """Tell whether any filter is active."""
-        return self != InboxFilters()
+        return self.but(sort="") != InboxFilters()
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Return the sort key of open requests."""
+        return ORDERS[self.sort]
 
     @property
     def terms(self) -> list[str]:

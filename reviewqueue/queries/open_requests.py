@@ -22,14 +22,14 @@ from ledger.prepared_queries import Parameter, int_parameter, text_parameter
 from reviewqueue.permissions import VisibleScope, make_scope, scope_rows
 from reviewqueue.queries.decidable import COLUMNS as DECIDABLE_COLUMNS
 from reviewqueue.queries.decidable import decidable_sql
-from reviewqueue.queries.inbox_filters import InboxFilters
-from reviewqueue.queries.ordered_branches import Statement, compile_branch, first_keys, keys_subquery
+from reviewqueue.queries.inbox_filters import ORDERS, InboxFilters
+from reviewqueue.queries.ordered_branches import Statement, compile_branch, compile_branches, first_keys, keys_subquery
+from reviewqueue.queries.visible_ranges import interrupt_ranges
 from runs.models import Interrupt, Run
 from runs.states import RISK_RANK, InterruptStatus
 
 MAX_COUNTED_OPEN = 1_000  # a longer list shows "1000+", so that counting stays cheap
-ORDER = ("risk_rank", "deadline", "id")
-REVERSE = tuple(f"-{name}" for name in ORDER)
+ORDER = ORDERS[""]
 ENDED_ORDER = ("-closed_at", "-id")
 NO_FILTERS = InboxFilters()
 _RISKS = {rank: str(risk) for risk, rank in RISK_RANK.items()}
@@ -130,7 +130,7 @@ class OpenRequests:
         ``rows`` are further conditions on the requests; ``are_decided``: only those of queues in which the person
         decides. A text search is not applied.
         """
-        order = ORDER if before is None else REVERSE
+        order = filters.order if before is None else reversed_order(filters.order)
         return first_keys(self._branches(rows, filters, after, before, are_decided, limit), order, limit)
 
     def first_as_subquery(
@@ -144,7 +144,7 @@ class OpenRequests:
     ) -> RawSQL | None:
         """Return the same primary keys as a subquery; ``None`` if there is no group."""
         branches = self._branches(rows, filters, after, None, are_decided, limit)
-        return keys_subquery(branches, ORDER, limit) if branches else None
+        return keys_subquery(branches, filters.order, limit) if branches else None
 
     def _branches(
         self,
@@ -155,16 +155,18 @@ class OpenRequests:
         are_decided: bool,
         limit: int,
     ) -> list[Statement]:
-        order = ORDER if before is None else REVERSE
+        order = filters.order if before is None else reversed_order(filters.order)
         waiting = rows.filter(status=InterruptStatus.WAITING)
         if after is not None:
-            waiting = waiting.filter(filter_after_open(*after))
+            waiting = waiting.filter(filter_after_open(after, filters.order))
         if before is not None:
-            waiting = waiting.filter(filter_before_open(*before))
+            waiting = waiting.filter(filter_before_open(before, filters.order))
+        if "deadline" not in filters.order:
+            return self._branches_by_age(waiting, filters, order, limit, are_decided=are_decided)
         texts: dict[bool, Statement | None] = {}
         branches = []
         for group in self.groups:
-            if not group.passes(filters) or _is_outside(group, after, before):
+            if not group.passes(filters) or (filters.order == ORDER and _is_outside(group, after, before)):
                 continue
             if are_decided and group.queue_id not in self.scope.decides:
                 continue
@@ -179,6 +181,26 @@ class OpenRequests:
         own = None if self.scope.everything or are_decided else self.own(waiting, filters)
         own_branch = None if own is None else compile_branch(own, order, limit)
         return branches if own_branch is None else [*branches, own_branch]
+
+    def _branches_by_age(
+        self,
+        waiting: QuerySet[Interrupt],
+        filters: InboxFilters,
+        order: tuple[str, ...],
+        limit: int,
+        *,
+        are_decided: bool,
+    ) -> list[Statement]:
+        """Return the branches of an order by age: a group is sorted by deadline, so the ranges are those of queue and
+        status, or of agent and status.
+        """
+        named = waiting.filter(**filters.columns)
+        if filters.risk:
+            named = named.filter(risk_rank=RISK_RANK[filters.risk])
+        if are_decided:
+            decided = [Q(queue=queue, status=InterruptStatus.WAITING) for queue in sorted(self.scope.decides)]
+            return compile_branches(named, decided, order, limit)
+        return compile_branches(named, interrupt_ranges(self.scope, [InterruptStatus.WAITING]), order, limit)
 
     def own(self, rows: QuerySet[Interrupt], filters: InboxFilters = NO_FILTERS) -> QuerySet[Interrupt]:
         """Return those of the rows that the person sees only because they started the run."""
@@ -265,12 +287,22 @@ class _RowValue(Func):
     output_field = TextField()
 
 
-def filter_after_open(rank: int, at: datetime, pk: int) -> GreaterThan:
-    return GreaterThan(_RowValue(*ORDER), _RowValue(Value(rank), Value(at), Value(pk)))
+def reversed_order(order: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the opposite order. All columns of an order have the same direction."""
+    return tuple(name.removeprefix("-") if name.startswith("-") else f"-{name}" for name in order)
 
 
-def filter_before_open(rank: int, at: datetime, pk: int) -> LessThan:
-    return LessThan(_RowValue(*ORDER), _RowValue(Value(rank), Value(at), Value(pk)))
+def filter_after_open(place: Place, order: tuple[str, ...] = ORDER) -> GreaterThan | LessThan:
+    """Return the filter for open requests after a place in this order."""
+    values = dict(zip(ORDER, place, strict=True))
+    columns = [name.removeprefix("-") for name in order]
+    compared = LessThan if order[0].startswith("-") else GreaterThan
+    return compared(_RowValue(*columns), _RowValue(*(Value(values[name]) for name in columns)))
+
+
+def filter_before_open(place: Place, order: tuple[str, ...] = ORDER) -> GreaterThan | LessThan:
+    """Return the filter for open requests before a place in this order."""
+    return filter_after_open(place, reversed_order(order))
 
 
 def filter_after_closed(_: int, at: datetime, pk: int) -> LessThan:

@@ -7,7 +7,7 @@ owners of the agent and operators revoke them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -105,7 +105,7 @@ def may_revoke(person: AbstractUser, rule: StandingRule) -> bool:
 
 
 def make_terms(
-    person: AbstractUser, *, queue: str, agent: str, bounds: list[dict[str, Any]], **terms: Any
+    person: AbstractUser, *, queue: str, agent: str, bounds: Sequence[dict[str, Any]] = (), **terms: Any
 ) -> RuleTerms:
     """Return the terms that a lead states. Raises ``NotFound`` for people who lead no queue, ``PayloadInvalid``."""
     led = list(led_queues(person))

@@ -14,7 +14,7 @@ from django.template.context import Context
 from django.utils.safestring import SafeString, mark_safe
 
 from ledger.actors import actor_label
-from reviewqueue.pages import request_headings
+from reviewqueue.pages import call_labels
 from reviewqueue.pages.interrupt.decision_evidence import render_value
 from reviewqueue.text import agent_text, hidden_characters, json_values
 
@@ -42,7 +42,7 @@ def actor_name(actor: Any) -> SafeString:
 @register.filter
 def fields_label(interrupt: Any) -> str:
     """Return how many fields the form of a request has."""
-    return request_headings.fields_label(interrupt)
+    return call_labels.fields_label(interrupt)
 
 
 @register.filter

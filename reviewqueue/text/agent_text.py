@@ -18,26 +18,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from reviewqueue.text.hidden_characters import (
-    Warnings,
-    count_hidden,
-    mark_hidden_plain,
     render_exact,
     render_visible,
     render_within,
-    warnings_in,
 )
-from reviewqueue.text.mixed_scripts import mixes_scripts
-
-__all__ = [
-    "Warnings",
-    "count_hidden",
-    "group_digits",
-    "mark_hidden_plain",
-    "mixes_scripts",
-    "render_exact",
-    "render_markdown",
-    "warnings_in",
-]
 
 LINES_SHOWN = 40
 CHARACTERS_SHOWN = 4_000

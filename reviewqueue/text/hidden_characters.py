@@ -17,8 +17,7 @@ from itertools import groupby
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from reviewqueue.text.joiners import is_visible_joiner
-from reviewqueue.text.mixed_scripts import mixed_script_positions, mixes_scripts
+from ledger.confusables import looks_latin
 
 # Letters, marks and symbols that are invisible although their category says otherwise (Unicode's
 # Default_Ignorable_Code_Point, and blank ones: Braille, Hangul fillers, a musical null).
@@ -39,7 +38,6 @@ _CONTROL_NAMES = {
     0x7F: "DELETE",
     0x85: "NEXT LINE",
 }
-_JOINER = "\u200d"
 _EMOJI_STYLES = frozenset("\ufe0e\ufe0f")
 _KEYCAP = "\u20e3"
 _MARKS_IN_A_ROW = 3
@@ -253,7 +251,7 @@ def _is_part_of_a_sequence(text: str, at: int) -> bool:
     if char in _EMOJI_STYLES:
         return follows_sign or behind == _KEYCAP
     joins = behind != "" and _kind(behind) == "symbol" and before != ""
-    return char == _JOINER and joins and (follows_sign or before in _EMOJI_STYLES)
+    return char == ZERO_WIDTH_JOINER and joins and (follows_sign or before in _EMOJI_STYLES)
 
 
 def _is_blank(char: str) -> bool:
@@ -272,3 +270,101 @@ def _piles_up(text: str, at: int) -> bool:
     """Return whether so many combining marks precede that this one would overlap neighbouring lines."""
     row = text[max(0, at - _MARKS_IN_A_ROW) : at]
     return len(row) == _MARKS_IN_A_ROW and all(_kind(each) == "combining" for each in row)
+
+
+# --- joiners that are visible -----------------------------------------------------------------------------------------
+
+# A zero-width joiner in its ordinary use, such as in Persian and Hindi, changes the shape of the letters beside it. The
+# rules are A1, A2 and B of Unicode UAX 31. Everywhere else a joiner is invisible.
+
+ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER = "\u200c", "\u200d"
+_VIRAMA = 9  # the combining class of the signs that join consonants
+
+
+def _characters_with(form: str) -> frozenset[str]:
+    """Return the letters of the Arabic script that have this presentation form: ``<initial>``, ``<final>``."""
+    forms = (unicodedata.decomposition(chr(code)).split() for code in range(0xFB50, 0xFEFD))
+    return frozenset(chr(int(parts[1], 16)) for parts in forms if len(parts) == 2 and parts[0] == form)
+
+
+_JOINS_NEXT, _JOINS_PREVIOUS = _characters_with("<initial>"), _characters_with("<final>")
+
+
+def is_visible_joiner(text: str, at: int) -> bool:
+    """Return whether the character at ``at`` is a joiner that is visible by the shape of its letters."""
+    char = text[at]
+    if char not in (ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER):
+        return False
+    before, behind = text[max(0, at - 1) : at], text[at + 1 : at + 2]
+    if _follows_consonant(text, at):
+        return char == ZERO_WIDTH_JOINER or _is_consonant(behind)
+    return char == ZERO_WIDTH_NON_JOINER and before in _JOINS_NEXT and behind in _JOINS_PREVIOUS
+
+
+def _follows_consonant(text: str, at: int) -> bool:
+    """Return whether a letter with a virama precedes."""
+    if at < 2 or unicodedata.combining(text[at - 1]) != _VIRAMA:
+        return False
+    has_nukta = at > 2 and unicodedata.category(text[at - 2]) == "Mn"
+    return _is_consonant(text[at - 3] if has_nukta else text[at - 2])
+
+
+def _is_consonant(char: str) -> bool:
+    return char != "" and unicodedata.category(char) == "Lo"
+
+
+# --- look-alike letters -----------------------------------------------------------------------------------------------
+
+# Letters of another script (UTS 39): `hоists` with a Cyrillic о, `сору.example` with four Cyrillic letters. Text in one
+# script, or with tokens of two scripts side by side, is ordinary and not reported.
+
+# Greek letters that look like no Latin letter: "kΩ" and "μm" are units.
+_DISTINCT_GREEK = frozenset("ΩμΔλπσςθβΣφψΦΨΛΘΠΞξδζΓ")
+_SCRIPTS = frozenset(
+    ["LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "FULLWIDTH", "MATHEMATICAL"]
+)
+_TOKEN = re.compile(r"\S+")
+_ALPHANUMERIC = re.compile(r"\w+")
+
+
+def mixes_scripts(text: str) -> tuple[str, ...]:
+    """Return the tokens of ``text`` that mix scripts, or that look Latin inside an address, in their order."""
+    return tuple(dict.fromkeys(shown for shown, _ in _mixed_tokens(text)))
+
+
+def mixed_script_positions(text: str) -> frozenset[int]:
+    """Return the positions of their letters that do not belong to the main script of the token."""
+    return frozenset(place for _, places in _mixed_tokens(text) for place in places)
+
+
+def _mixed_tokens(text: str) -> Iterator[tuple[str, list[int]]]:
+    """Yield each suspicious token with the positions of its foreign letters."""
+    if text.isascii():
+        return
+    for token in _TOKEN.finditer(text):
+        if token[0].isascii():
+            continue
+        has_latin = any(_script(char) == "LATIN" for char in token[0])
+        for word in _ALPHANUMERIC.finditer(text, *token.span()):
+            if not word[0].isascii():
+                yield from _check_token(word, token[0] if has_latin else "")
+
+
+def _check_token(word: re.Match[str], address: str) -> Iterator[tuple[str, list[int]]]:
+    scripts = [_script(char) for char in word[0]]
+    present = set(scripts) - {""}
+    if len(present) > 1:
+        # The rarer script is the foreign one; of two equally frequent ones Latin counts as the main script.
+        main = max(present, key=lambda name: (scripts.count(name), name == "LATIN", name))
+        yield word[0], [word.start() + at for at, name in enumerate(scripts) if name not in ("", main)]
+    elif address and all(looks_latin(char) or not char.isalpha() for char in word[0]):
+        yield address, [word.start() + at for at, name in enumerate(scripts) if name]
+
+
+@lru_cache(maxsize=4096)
+def _script(char: str) -> str:
+    """Return the script of a letter that can be confused with another script's letter, or ""."""
+    if not char.isalnum() or char in _DISTINCT_GREEK or (char.isascii() and not char.isalpha()):
+        return ""
+    first = unicodedata.name(char, "").partition(" ")[0]
+    return first if first in _SCRIPTS else ""

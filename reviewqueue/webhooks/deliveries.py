@@ -22,6 +22,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from ledger import clock
 from ledger.errors import NotFound
 from ledger.transactions import use_case
+from reviewqueue.webhooks.message_formats import source_of
 from reviewqueue.webhooks.models import (
     DELIVERY_MOVES,
     Delivery,
@@ -85,7 +86,10 @@ class DueMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class StartedAttempt:
-    """A counted attempt, with everything that the call needs. ``sealed`` are the encrypted signing secrets."""
+    """A counted attempt, with everything that the call needs.
+
+    ``body`` is the plain message, ``format`` a ``MessageFormat``, ``sealed`` are the encrypted signing secrets.
+    """
 
     endpoint_pk: int
     delivery_pk: int
@@ -93,6 +97,8 @@ class StartedAttempt:
     message_id: str
     url: str
     body: str
+    format: str
+    source: str
     sealed: list[str]
     began_at: datetime
 
@@ -152,7 +158,8 @@ def due_messages(*, limit: int) -> list[DueMessage]:
 @use_case
 def begin_attempt(due: DueMessage) -> StartedAttempt | None:
     """Count an attempt and return what to send; ``None`` if the message is not due any more or another worker was first."""
-    endpoint = WebhookEndpoint.objects.select_for_update(of=("self",), no_key=True).get(pk=due.endpoint_pk)
+    endpoints = WebhookEndpoint.objects.select_related("agent").select_for_update(of=("self",), no_key=True)
+    endpoint = endpoints.get(pk=due.endpoint_pk)
     delivery = Delivery.objects.get(pk=due.delivery_pk)
     now = clock.now()
     if delivery.status != DeliveryStatus.DUE or delivery.next_at is None or delivery.next_at > now:
@@ -176,6 +183,8 @@ def begin_attempt(due: DueMessage) -> StartedAttempt | None:
         message_id=delivery.public_id,
         url=endpoint.url,
         body=delivery.body,
+        format=endpoint.format,
+        source=source_of(endpoint.agent),
         sealed=list(secrets.order_by("-id").values_list("sealed", flat=True)),
         began_at=now,
     )

@@ -21,7 +21,7 @@ from reviewqueue.outbound import address_policy, http_client
 from reviewqueue.webhooks import signing
 from reviewqueue.webhooks.deliveries import void_deliveries
 from reviewqueue.webhooks.event_types import TYPES
-from reviewqueue.webhooks.models import WebhookEndpoint, WebhookSecret
+from reviewqueue.webhooks.models import MessageFormat, WebhookEndpoint, WebhookSecret
 from runs.configuration_history import CREATED, REMOVED, Subject, lock_head, record_administration
 from runs.errors import RateLimited
 from runs.models import Agent
@@ -35,13 +35,17 @@ RESOLVE_SECONDS = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointRequest:
-    """The endpoint to register. ``events`` are event types, ``body_digest`` covers the whole request."""
+    """The endpoint to register. ``events`` are event types, ``body_digest`` covers the whole request.
+
+    ``format`` is a ``MessageFormat``.
+    """
 
     key: str
     body_digest: str
     url: str
     events: list[str]
     description: str = ""
+    format: str = MessageFormat.PLAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +97,7 @@ def _insert(*, agent: Agent, request: EndpointRequest, actor: str) -> Registered
         url=request.url,
         events=list(dict.fromkeys(request.events)),
         description=request.description,
+        format=request.format,
         created_at=now,
     )
     _record(endpoint, actor=actor, action=CREATED)
@@ -156,6 +161,7 @@ def live_secrets(endpoint: WebhookEndpoint, *, now: datetime) -> QuerySet[Webhoo
 def _record(endpoint: WebhookEndpoint, *, actor: str, action: str) -> None:
     subject = Subject(kind="webhook", pk=endpoint.pk, name=endpoint.public_id, agent=endpoint.agent)
     state = {"url": masked_url(endpoint.url), "events": list(endpoint.events), "description": endpoint.description}
+    state |= {} if endpoint.format == MessageFormat.PLAIN else {"format": str(endpoint.format)}
     before = None if action in (CREATED, REMOVED) else state
     record_administration(subject, actor=actor, action=action, before=before, after=state)
 

@@ -34,6 +34,14 @@ DELIVERY_MOVES: dict[str, tuple[frozenset[str], str]] = {
 }
 
 
+class MessageFormat(models.TextChoices):
+    """The format of an endpoint's messages (``message_formats``)."""
+
+    PLAIN = "plain", "Plain JSON"
+    CLOUDEVENTS_STRUCTURED = "cloudevents_structured", "CloudEvents, structured mode"
+    CLOUDEVENTS_BINARY = "cloudevents_binary", "CloudEvents, binary mode"
+
+
 class WebhookEndpoint(models.Model):
     """A URL of an agent, and the event types that it subscribes to."""
 
@@ -44,6 +52,10 @@ class WebhookEndpoint(models.Model):
     url = models.CharField(max_length=500)
     events = models.JSONField(help_text="types of events")
     description = models.CharField(max_length=300, blank=True)
+    # The default of the database is for processes of the version before, which do not know the column.
+    format = models.CharField(
+        max_length=24, choices=MessageFormat.choices, default=MessageFormat.PLAIN, db_default=MessageFormat.PLAIN
+    )
     created_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True)
     disabled_at = models.DateTimeField(null=True, help_text="it answered 410 Gone")

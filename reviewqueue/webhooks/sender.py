@@ -35,6 +35,7 @@ from reviewqueue.webhooks.deliveries import (
     postpone_message,
 )
 from reviewqueue.webhooks.endpoints import live_secrets
+from reviewqueue.webhooks.message_formats import render_message, source_of
 from reviewqueue.webhooks.models import WebhookEndpoint
 
 log = logging.getLogger(__name__)
@@ -114,6 +115,8 @@ def send_test_message(endpoint: WebhookEndpoint) -> AttemptResult:
             message_id=new_id("msg"),
             url=endpoint.url,
             body=dumps(body),
+            format=endpoint.format,
+            source=source_of(endpoint.agent),
             sealed=sealed,
             began_at=now,
         )
@@ -121,14 +124,16 @@ def send_test_message(endpoint: WebhookEndpoint) -> AttemptResult:
 
 
 def _carry(letter: StartedAttempt) -> AttemptResult:
-    body = letter.body.encode()
-    signed = signing.signed_headers(message_id=letter.message_id, body=body, at=letter.began_at, sealed=letter.sealed)
+    message = render_message(letter.format, message_id=letter.message_id, source=letter.source, plain=letter.body)
+    signed = signing.signed_headers(
+        message_id=letter.message_id, body=message.body, at=letter.began_at, sealed=letter.sealed
+    )
     with http_client.open_call(
         method="POST",
         url=letter.url,
         resolve=lambda: address_policy.check_webhook_url(letter.url),
-        headers=[("Content-Type", "application/json"), ("Content-Length", str(len(body))), *signed],
-        content=body,
+        headers=[*message.headers, ("Content-Length", str(len(message.body))), *signed],
+        content=message.body,
         seconds=CALL_SECONDS,
     ) as response:
         if 200 <= response.status < 300:

@@ -8,13 +8,13 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from ledger.row_digests import FIXED
+from ledger.row_digests import FIXED, CoveredByPublicId
 from runs.models.interrupts import Interrupt
 from runs.models.run import Run
 from runs.states import FileStatus
 
 
-class Attachment(models.Model):
+class Attachment(CoveredByPublicId, models.Model):
     """One attached file, in Django's storage. The row stays when the bytes are erased.
 
     ``added_at`` is set with the event that records the file; until then the file is not complete.
@@ -55,11 +55,8 @@ class Attachment(models.Model):
     def __str__(self) -> str:
         return f"{self.name} {self.digest}"
 
+    covered_kind = "attachment"
     #: Never change a tuple: the events of earlier versions cover exactly these columns.
     covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         FIXED: ("public_id", "interrupt_id", "person_id", "name", "media_type", "size", "digest", "added_at"),
     }
-
-    @property
-    def covered_as(self) -> str:
-        return f"attachment:{self.public_id}"

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 
 from ledger.exact_json import ExactJSONField
-from ledger.row_digests import CONTENT, FIXED, STATE
+from ledger.row_digests import CONTENT, FIXED, STATE, CoveredByPublicId
 from runs.models.agents import Agent
 from runs.models.policies import Policy, Queue
 from runs.models.run import Checkpoint, Run
@@ -33,7 +33,7 @@ class Schema(models.Model):
         return self.digest
 
 
-class Interrupt(models.Model):
+class Interrupt(CoveredByPublicId, models.Model):
     """A durable request to people, or for a signal or a time: one row, without a process or connection.
 
     ``state_version`` identifies what a reviewer saw; ``content_digest`` covers it. The interrupts of one suspend share
@@ -165,6 +165,7 @@ class Interrupt(models.Model):
     def __str__(self) -> str:
         return self.public_id
 
+    covered_kind = "interrupt"
     #: Never change a tuple: the events of earlier versions cover exactly these columns.
     covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         FIXED: (
@@ -189,10 +190,6 @@ class Interrupt(models.Model):
         CONTENT: ("title", "content_digest", "call_digest", "as_proposed"),
         STATE: ("status", "state_version", "round", "level", "queue_id"),
     }
-
-    @property
-    def covered_as(self) -> str:
-        return f"interrupt:{self.public_id}"
 
 
 class Assignee(models.Model):
@@ -244,7 +241,7 @@ class Revision(models.Model):
         return f"version {self.state_version} of {self.interrupt_id}"
 
 
-class Decision(models.Model):
+class Decision(CoveredByPublicId, models.Model):
     """One submitted answer, accepted or refused. ``by`` is NULL if no person decided."""
 
     public_id = models.CharField(max_length=40, unique=True)
@@ -306,6 +303,7 @@ class Decision(models.Model):
     def __str__(self) -> str:
         return f"{self.verdict} ({self.status})"
 
+    covered_kind = "decision"
     #: Never change a tuple: the events of earlier versions cover exactly these columns.
     covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         FIXED: (
@@ -328,12 +326,8 @@ class Decision(models.Model):
         STATE: ("status", "closes"),
     }
 
-    @property
-    def covered_as(self) -> str:
-        return f"decision:{self.public_id}"
 
-
-class Permit(models.Model):
+class Permit(CoveredByPublicId, models.Model):
     """The permission of an accepted approval: the digest of the exact call, used once, with an expiry time.
 
     Whether it is used is recorded in the ledger (``Effect.permit_ref``), in one place.
@@ -351,12 +345,9 @@ class Permit(models.Model):
     def __str__(self) -> str:
         return self.public_id
 
+    covered_kind = "permit"
     #: Never change a tuple: the events of earlier versions cover exactly these columns.
     covered_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         FIXED: ("public_id", "decision_id", "run_id", "digest", "valid_until"),
         STATE: ("void_at", "void_reason"),
     }
-
-    @property
-    def covered_as(self) -> str:
-        return f"permit:{self.public_id}"

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,9 +15,9 @@ from django.db.models import Exists, Q, QuerySet
 
 from ledger import clock, prepared_queries
 from ledger.actors import agent_actor
-from ledger.errors import KeyReused
+from ledger.errors import KeyReused, Refusal
 from ledger.log_context import note_run
-from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared
+from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared, reserve_keys
 from ledger.public_ids import new_id
 from ledger.transactions import use_case
 from ledger.write_batch import insert_if_new_later
@@ -29,11 +30,11 @@ from runs.kill_switch import open_halts, read_halt_and_clock, refuse_halted_agen
 from runs.leases import Lease, current_lease, grant_lease
 from runs.locks import locked_runs
 from runs.models import Agent, Checkpoint, Continuation, Interrupt, Queue, Run
-from runs.policies import ReadPolicies, newest_policy
+from runs.policies import ReadPolicies, newest_policy, read_policies
 from runs.run_status import is_claimable, save_status
-from runs.states import Cause, RunStatus
+from runs.states import Cause, Kind, RunStatus
 from runs.timeline import record_event
-from runs.use_cases.create_interrupts import create_interrupts, plan_interrupts
+from runs.use_cases.create_interrupts import PlannedInterrupt, create_interrupts, plan_interrupts
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -104,13 +105,20 @@ def _find_claimable(run: Run) -> Continuation | None:
     return find_open_continuation(run) if is_claimable(run) else None
 
 
-def create_ask(
-    *, agent: Agent, request: NewRun, wait: RequestedInterrupt, state: Any, check_assignees: CheckAssignees
-) -> tuple[StartedRun, Interrupt]:
+@dataclass(frozen=True, kw_only=True)
+class NewAsk:
+    """A request to start a run that consists of one interrupt."""
+
+    request: NewRun
+    wait: RequestedInterrupt
+    state: Any
+
+
+def create_ask(*, agent: Agent, ask: NewAsk, check_assignees: CheckAssignees) -> tuple[StartedRun, Interrupt]:
     """Start a run with one interrupt (``_ask``), then match earlier signals in a second transaction, as ``suspend``
     does.
     """
-    started, interrupt = _ask(agent=agent, request=request, wait=wait, state=state, check_assignees=check_assignees)
+    started, interrupt = _ask(agent=agent, ask=ask, check_assignees=check_assignees)
     if started.created and match_stored_signals([interrupt]):
         started.run.refresh_from_db()
         interrupt.refresh_from_db()
@@ -118,29 +126,75 @@ def create_ask(
 
 
 @use_case
-def _ask(
-    *, agent: Agent, request: NewRun, wait: RequestedInterrupt, state: Any, check_assignees: CheckAssignees
-) -> tuple[StartedRun, Interrupt]:
+def _ask(*, agent: Agent, ask: NewAsk, check_assignees: CheckAssignees) -> tuple[StartedRun, Interrupt]:
     """Start a run that consists of one interrupt: no lease, and no worker until it is decided."""
-    found = read_ask_basis(agent, request.key, wait)
+    found = read_ask_basis(agent, ask.request.key, ask.wait)
     if found.is_halted:
         refuse_halted_agent(agent.pk)
     if found.is_repeated:
-        run = _lock_repeated_run(agent, request)
-        interrupt = Interrupt.objects.get(run=run, epoch=1, key=wait.key, renews=None)
+        run = _lock_repeated_run(agent, ask.request)
+        interrupt = Interrupt.objects.get(run=run, epoch=1, key=ask.wait.key, renews=None)
         return StartedRun(run=run, lease=None, created=False), interrupt
-    now = found.now
-    run = _new_run(agent, request, unclaimed_seconds=UNCLAIMED_ASK_SECONDS, leased=False, now=now, pk=found.run_pk)
-    planned = plan_interrupts(
-        run, [wait], agent=agent, check_assignees=check_assignees, now=now, at="", read=found.policies
+    run, planned = _plan_ask(agent, ask, found, check_assignees)
+    return _write_ask(agent, ask, found, run, planned)
+
+
+def _plan_ask(
+    agent: Agent, ask: NewAsk, found: AskBasis, check_assignees: CheckAssignees
+) -> tuple[Run, list[PlannedInterrupt]]:
+    """Check an ask and return its run, which is not stored yet, and its planned interrupt."""
+    run = _new_run(
+        agent, ask.request, unclaimed_seconds=UNCLAIMED_ASK_SECONDS, leased=False, now=found.now, pk=found.run_pk
     )
+    planned = plan_interrupts(
+        run, [ask.wait], agent=agent, check_assignees=check_assignees, now=found.now, at="", read=found.policies
+    )
+    return run, planned
+
+
+def _write_ask(
+    agent: Agent, ask: NewAsk, found: AskBasis, run: Run, planned: list[PlannedInterrupt]
+) -> tuple[StartedRun, Interrupt]:
     insert_if_new_later(run)
     note_run(run.public_id)
-    snapshot = Snapshot(step="ask", state=state, code_version=request.code_version)
-    checkpoint = write_checkpoint(run, snapshot, number=0, now=now, pk=found.checkpoint_pk)
-    record_event(run, "run.started", actor=agent_actor(agent.slug), at=now, **_origin_of(run))
-    [interrupt] = create_interrupts(run, checkpoint, planned, agent=agent, now=now, pk=found.interrupt_pk)
+    snapshot = Snapshot(step="ask", state=ask.state, code_version=ask.request.code_version)
+    checkpoint = write_checkpoint(run, snapshot, number=0, now=found.now, pk=found.checkpoint_pk)
+    record_event(run, "run.started", actor=agent_actor(agent.slug), at=found.now, **_origin_of(run))
+    [interrupt] = create_interrupts(run, checkpoint, planned, agent=agent, now=found.now, pk=found.interrupt_pk)
     return StartedRun(run=run, lease=None, created=True), interrupt
+
+
+@use_case
+def create_asks(
+    *, agent: Agent, asks: list[NewAsk], check_assignees: CheckAssignees, check_key: Callable[[], None]
+) -> list[tuple[StartedRun, Interrupt] | None]:
+    """Create several asks in one transaction, which begins with ``check_key``.
+
+    ``None`` for an ask that ``create_ask`` must process by itself: one that is refused, repeated, or writes more than
+    its run and interrupt.
+    """
+    check_key()
+    agent_is_halted, now = read_halt_and_clock(agent.pk)
+    keys = [ask.request.key for ask in asks]
+    used = {*Run.objects.filter(~Q(key=""), agent=agent, key__in=keys).values_list("key", flat=True)}
+    alone = {key for key in keys if keys.count(key) > 1} | used
+    policies = read_policies(agent, {ask.wait.reason for ask in asks}, {ask.wait.wish.queue for ask in asks})
+    planned: list[tuple[NewAsk, AskBasis, Run, list[PlannedInterrupt]] | None] = []
+    for ask, reserved in zip(asks, reserve_keys(len(asks), Run, Checkpoint, Interrupt), strict=True):
+        found = AskBasis(now=now, is_halted=agent_is_halted, is_repeated=ask.request.key in alone, policies=policies)
+        found = replace(found, run_pk=reserved[0], checkpoint_pk=reserved[1], interrupt_pk=reserved[2])
+        try:
+            is_alone = found.is_halted or found.is_repeated or not _is_plain(ask)
+            planned.append(None if is_alone else (ask, found, *_plan_ask(agent, ask, found, check_assignees)))
+        except Refusal:
+            planned.append(None)
+    return [None if plan is None else _write_ask(agent, *plan) for plan in planned]
+
+
+def _is_plain(ask: NewAsk) -> bool:
+    """Tell whether an ask writes only its run, checkpoint, interrupt and events."""
+    wait = ask.wait
+    return not (wait.kind == Kind.EVENT or wait.facts or wait.assignees or ask.request.parent)
 
 
 @dataclass(frozen=True, kw_only=True)

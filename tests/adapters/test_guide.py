@@ -46,4 +46,4 @@ def test_an_example_without_a_demo_says_what_to_start(tmp_path: Path):
 def test_an_unknown_example_is_refused_with_the_names():
     done = subprocess.run([sys.executable, EXAMPLES / "run.py", "x"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "dbos, langchain, langgraph, mcp, mcp_elicitation, nats, openai_agents" in done.stderr
+    assert "dbos, incoming_webhooks, langchain, langgraph, mcp, mcp_elicitation, nats, openai_agents" in done.stderr

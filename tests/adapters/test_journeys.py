@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
+import hmac
 import json
 import re
 import time
@@ -63,6 +65,43 @@ def the_journey(
         }
         assert world.outcomes(process) == {key: outcomes[key] for key in keys}
     assert [order["key"] for order in world.orders() if order["key"] in keys] == [decided]
+
+
+@pytest.mark.long
+def test_ag_ui(world: World):
+    expired_as = "not ordered: no answer"
+    the_journey(world, "ag_ui/agent.py", kill_at="before PUT steps/turn-2", expired_as=expired_as)
+
+
+@pytest.mark.long
+def test_incoming_webhooks(world: World):
+    port, program = own_processes.free_port(), "incoming_webhooks/agent.py"
+    own = {"PORT": str(port), "STRIPE_SECRET": "whsec_test"}
+    paid = {"id": "evt_1", "type": "payment_intent.succeeded"}
+    paid |= {"data": {"object": {"amount": 18400000, "metadata": {"order": "sale-1"}}}}
+
+    def send(signed_by: str = "whsec_test") -> int:
+        body = json.dumps(paid).encode()
+        sent_at = int(time.time())
+        made = hmac.new(signed_by.encode(), f"{sent_at}.".encode() + body, hashlib.sha256).hexdigest()
+        headers = {"Stripe-Signature": f"t={sent_at},v1={made}"}
+        return httpx.post(f"http://127.0.0.1:{port}/stripe", content=body, headers=headers).status_code
+
+    with world.running(program, "sale-1", **own):
+        request = world.event("sale-1")
+        own_processes.eventually(lambda: is_open(port), within=300)
+        assert send("whsec_other") == 401
+        assert world.status(request) == "waiting"
+        assert send() == 204
+        assert world.closed(request) == "answered"
+    with world.running(program, "sale-1", "sale-2", **own) as process:
+        own_processes.eventually(lambda: is_open(port), within=300)
+        assert send() == 204  # again
+        world.cancel(world.event("sale-2"))
+        printed, _ = process.communicate(timeout=300)
+        assert json.loads(printed) == {"sale-1": {"paid": 18400000, "event": "stripe:evt_1"}}
+    signals = world.server.call("GET", "signals?correlation=sale-1", key=world.server.key)["signals"]
+    assert [signal["status"] for signal in signals] == ["used"]
 
 
 ELICIT_A_URL = """
@@ -213,7 +252,7 @@ def test_session_store(world: World):
     with world.running(program, "chat-1"):
         first = world.request("Order chat-1")
     assert world.decide(first) == "decided"
-    with world.running("session_store/say.py", "chat-1", "Order 2 hoists.") as customer:
+    with world.running("session_store/customer.py", "chat-1", "Order 2 hoists.") as customer:
         assert customer.wait(timeout=60) == 0
     with world.running(program, "chat-1", kill_at="after POST facts") as process:
         assert process.wait(timeout=300) == KILLED
@@ -400,7 +439,7 @@ async def main():
     broker = await nats.connect(os.environ["NATS"])
     stream = broker.jetstream()
     body, correlation = json.dumps({"crates": 12}).encode(), os.environ["CORRELATION"]
-    headers = {"Nats-Msg-Id": "goods-in-1", "Correlation-Id": correlation}
+    headers = {"Nats-Msg-Id": f"{correlation}-1", "Correlation-Id": correlation}
     for _ in range(2):
         await stream.publish("signals.delivered", body, headers=headers)
     await stream.publish("signals.delivered", body, headers={"Nats-Msg-Id": "goods-in-2"})
@@ -436,7 +475,7 @@ def the_broker_journey(world: World, program: str, other_system: str, broker: Br
         with broker():
             process = stack.enter_context(world.running(program, key, **address))
             request = world.request(f"Order {key}")
-            delivery = {"key": f"delivery {name}", "kind": "event", "reason": "event", "title": "Delivery"}
+            delivery = {"key": f"delivery-{name}", "kind": "event", "reason": "event", "title": "Delivery"}
             asked = world.server.call("POST", "asks", delivery | {"correlation": correlation}, key=world.server.key)
             script = world.folder / f"other_system_{name}.py"
             script.write_text(other_system)
@@ -472,7 +511,7 @@ async def main():
     redis, correlation = Redis.from_url(os.environ["REDIS"]), os.environ["CORRELATION"]
     entry = {"type": "delivered", "body": json.dumps({"crates": 12})}
     for _ in range(2):
-        await redis.xadd("signals", entry | {"message_id": "goods-in-1", "correlation_id": correlation})
+        await redis.xadd("signals", entry | {"message_id": f"{correlation}-1", "correlation_id": correlation})
     await redis.xadd("signals", entry | {"message_id": "goods-in-2"})
     [[_, [[_, dead]]]] = await redis.xread({"dead": "0"}, block=60_000)
     print(json.dumps({"dead": dead[b"reason"].decode(), "body": json.loads(dead[b"body"])}))
@@ -508,7 +547,7 @@ async def main():
         body = json.dumps({"crates": 12}).encode()
         return aio_pika.Message(body, message_id=id_, type="delivered", delivery_mode=2, **more)
     for _ in range(2):
-        await channel.default_exchange.publish(message("goods-in-1", correlation_id=correlation), "signals")
+        await channel.default_exchange.publish(message(f"{correlation}-1", correlation_id=correlation), "signals")
     await channel.default_exchange.publish(message("goods-in-2"), "signals")
     queue = await channel.declare_queue("dead", durable=True)
     async with queue.iterator() as messages:

@@ -105,6 +105,21 @@ class World:
         """Wait until a request with this title is open, and return its id."""
         return own_processes.eventually(lambda: self.waiting().get(title), within=300)
 
+    def event(self, key: str) -> str:
+        """Wait until the run with this key waits for an event, and return the id of its request."""
+
+        def find() -> str | None:
+            for run in self.server.call("GET", f"runs?key={key}", key=self.server.key)["runs"]:
+                listed = self.server.call("GET", f"runs/{run['id']}/interrupts", key=self.server.key)["interrupts"]
+                return next((str(one["id"]) for one in listed if one["status"] == "waiting"), None)
+            return None
+
+        return own_processes.eventually(find, within=300)
+
+    def status(self, interrupt: str) -> str:
+        """Return the status of a request."""
+        return str(self.server.call("GET", f"interrupts/{interrupt}", key=self.server.key)["status"])
+
     def decide(self, interrupt: str, verdict: str = "approve", **more: Any) -> str:
         """Decide as a reviewer. Return `decided`, or the code of the refusal."""
         body = {"state_version": 1, "verdict": verdict, **more}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from reviewqueue.api.views import batches
 from reviewqueue.models import ApiKey
 from reviewqueue.operations.api_keys import create_agent_key, revoke_key
 from reviewqueue.serving.rate_limits import RateLimit
 from runs.models import Decision, Interrupt, Run
+from runs.use_cases import start_run
 from tests import builders
 from tests.api.calls import Caller, Reply, a_reviewer_client, a_waiting_interrupt, a_worker, the_approval
 from tests.reviewqueue.test_rate_limits import judge_refused, set_limit
@@ -127,6 +129,57 @@ def test_a_key_that_is_revoked_during_a_batch_asks_nothing_more(worker: Caller, 
     reply = worker.post("asks/batch", {"asks": [an_ask("a"), an_ask("b")]})
     assert (statuses(reply, "asks"), codes(reply, "asks")) == ([201, 401], [None, "unauthenticated"])
     assert Run.objects.count() == 1
+
+
+# --- asks of one transaction ----------------------------------------------------------------------------------------------
+
+
+def test_asks_of_one_transaction_have_the_results_of_single_asks(worker: Caller, ana: Caller):
+    address = User.objects.get(pk=ApiKey.objects.exclude(person=None).get().person_id).get_username()
+    single = worker.post("asks", an_ask("known"))
+    asks = [an_ask("a"), an_ask("b", reason=""), an_ask("known"), an_ask("c", assignees=[address]), an_ask("d")]
+    asks += [an_ask("d"), an_ask("known", title="Another"), an_ask("e", queue="unknown"), an_ask("f", state={"row": 6})]
+    reply = worker.post("asks/batch", {"asks": asks})
+    assert statuses(reply, "asks") == [201, 422, 200, 201, 201, 200, 409, 422, 201]
+    assert reply["asks"][2]["ask"] == single.body
+    assert reply["asks"][4]["ask"] == reply["asks"][5]["ask"]
+    assert reply["asks"][7]["problem"]["errors"][0]["pointer"] == "/asks/7/queue"
+    assert Run.objects.count() == Interrupt.objects.count() == 5
+    again = worker.post("asks/batch", {"asks": asks})
+    assert statuses(again, "asks") == [200, 422, 200, 200, 200, 200, 409, 422, 200]
+    assert [it.get("ask") for it in again["asks"]] == [it.get("ask") for it in reply["asks"]]
+
+
+def test_the_key_is_checked_again_before_each_transaction(worker: Caller, monkeypatch):
+    create = batches.create_asks
+
+    def revoke_afterwards(**words: Any) -> Any:
+        made = create(**words)
+        revoke_key(ApiKey.objects.get())
+        return made
+
+    monkeypatch.setattr(batches, "create_asks", revoke_afterwards)
+    monkeypatch.setattr(batches, "ASKS_OF_A_TRANSACTION", 5)
+    reply = worker.post("asks/batch", {"asks": [an_ask(f"a{number}") for number in range(10)]})
+    assert statuses(reply, "asks") == [201] * 5 + [401] * 5
+    assert Run.objects.count() == 5
+
+
+def test_asks_that_cannot_be_created_together_are_created_by_themselves(worker: Caller, monkeypatch, caplog):
+    write, keys = start_run._write_ask, []
+
+    def break_first(agent: Any, ask: Any, *more: Any) -> Any:
+        keys.append(ask.request.key)
+        if len(keys) == 3:
+            raise ZeroDivisionError
+        return write(agent, ask, *more)
+
+    monkeypatch.setattr(start_run, "_write_ask", break_first)
+    reply = worker.post("asks/batch", {"asks": [an_ask(f"a{number}") for number in range(5)]})
+    assert statuses(reply, "asks") == [201] * 5
+    assert keys == ["a0", "a1", "a2", "a0", "a1", "a2", "a3", "a4"]
+    assert "ZeroDivisionError" in caplog.text
+    assert Run.objects.count() == 5
 
 
 # --- decisions ------------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def test_it_is_an_openapi_document():
 
 
 def test_every_route_is_in_it():
-    # Describe a new route with the decorator `describe` beside the method of its view.
+    # Describe a new route with the decorator `Operation` at the method of its view.
     assert {as_documented(route) for route in routes_of_the_map()} - ONLY_REFUSING == set(operations())
     assert len({operation.id for operation in operations().values()}) == len(operations())
 

@@ -10,9 +10,8 @@ from django.db import OperationalError
 from django.test import Client
 
 from ledger.errors import Refusal
-from reviewqueue.api import problems
+from reviewqueue.api import base_view, problems
 from reviewqueue.api.problems import PROBLEMS, refusals_by_code
-from reviewqueue.api.views import client_identity
 from runs.models import EffectRule
 from tests import builders
 from tests.api.calls import Caller, a_worker
@@ -105,7 +104,7 @@ def broken(error: Exception):
 
 @pytest.mark.django_db
 def test_an_unexpected_error_is_logged_and_not_shown(monkeypatch, caplog):
-    monkeypatch.setattr(client_identity, "validated_query", broken(ZeroDivisionError("a secret")))
+    monkeypatch.setattr(base_view, "validated_query", broken(ZeroDivisionError("a secret")))
     reply = a_worker().get("agents/me")
     judge(reply, 500, "internal_error")
     assert "secret" not in str(reply.body)
@@ -114,7 +113,7 @@ def test_an_unexpected_error_is_logged_and_not_shown(monkeypatch, caplog):
 
 @pytest.mark.django_db
 def test_a_database_that_does_not_answer_is_busy(monkeypatch):
-    monkeypatch.setattr(client_identity, "validated_query", broken(OperationalError("gone")))
+    monkeypatch.setattr(base_view, "validated_query", broken(OperationalError("gone")))
     reply = a_worker().get("agents/me")
     judge(reply, 503, "busy")
     assert (reply["retryable"], reply.headers["Retry-After"]) == (True, "1")

@@ -91,6 +91,13 @@ def test_an_ask():
     at_most(found, sqlite=8, postgresql=3)
 
 
+def test_a_batch_of_asks():
+    worker = a_worker()
+    asks = [the_approval() | {"key": f"a{number}"} for number in range(20)]
+    found = statements(worker, "POST", "asks/batch", {"asks": asks}, 207)
+    at_most(found, sqlite=7 + 20 * 6, postgresql=8)
+
+
 def test_the_begin_of_an_effect_its_outcome_and_the_completion():
     worker = a_worker()
     run, lease = a_started_run(worker)

@@ -327,6 +327,13 @@ PAGES: dict[str, Page] = {
     "queues/<slug:slug>/<slug:verb>": Page(
         lambda _: "/queues/engineering/close", None, _closed_queue, frozenset({"operator"})
     ),
+    "replies": Page(lambda _: "/replies", ALL_READ),
+    "replies/<slug:verb>": Page(
+        lambda _: "/replies/save",
+        None,
+        _with(name="Receipt", text="Send the receipt first.", queue="engineering"),
+        frozenset({"lead"}),
+    ),
     "rules": Page(lambda _: "/rules", ALL_READ),
     "rules/new": Page(
         lambda _: "/rules/new", dict.fromkeys(SIGNED_IN, 404) | {"lead": 200}, _new_rule, frozenset({"lead"})

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page
 
 from ledger import clock
+from reviewqueue.inbox_preferences import saved_replies
 from reviewqueue.operations import kill_switch
 from reviewqueue.operations.provisioning.agents import add_agent, add_call_label, add_effect_rule, set_effect_mode
 from reviewqueue.operations.provisioning.policies import add_policy
@@ -361,6 +362,17 @@ def a_policy_in_preview(page: Page) -> None:
     page.get_by_role("heading", name="What changes").wait_for()
 
 
+def replies_in_use(page: Page) -> None:
+    lena, order = desk.lena(), desk.an_order()
+    lena.groups.add(builders.a_group("engineering-leads"))
+    saved_replies.save_reply(lena, name="Wrong amount of a supplier with a very long name", text="Wrong. " * 60)
+    saved_replies.save_reply(lena, name="Shared", text="Send the receipt.", queue="engineering")
+    page.goto(f"/interrupts/{order.public_id}")
+    page.get_by_role("button", name="Insert reply").last.wait_for()
+    assert findings(page) == []
+    page.goto("/replies")
+
+
 def a_standing_rule_with_faults(page: Page) -> None:
     desk.lena().groups.add(builders.a_group("engineering-leads"))
     builders.a_policy(standing_rules="low")
@@ -467,6 +479,7 @@ PAGES = [
     what_owners_resolve,
     queues_and_policies,
     a_policy_in_preview,
+    replies_in_use,
     a_standing_rule_with_faults,
     a_standing_rule_and_its_list,
     a_forgotten_password,

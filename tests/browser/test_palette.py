@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from reviewqueue.inbox_preferences import saved_filters, snoozes
+from reviewqueue.inbox_preferences import saved_filters, saved_replies, snoozes
 from runs.models import Decision
 from tests.browser.test_accessibility import findings
 from tests.browser.test_reviewing import lenas, open_wait
@@ -118,3 +118,22 @@ def test_row_2_ctrl_k_stays_an_editing_key_on_a_mac(lenas: Page):
     expect(lenas.locator("#palette")).to_be_hidden()
     lenas.keyboard.press("Meta+k")
     expect(lenas.locator("#palette")).to_be_visible()
+
+
+def test_row_2_a_saved_reply_is_inserted_at_the_cursor_by_mouse_and_by_the_palette(lenas: Page):
+    saved_replies.save_reply(desk.lena(), name="Receipt", text="Send the receipt.")
+    open_wait(lenas, desk.an_order())
+    lenas.locator("input[name=verdict][value=reject]").check()
+    reason = lenas.locator("#message-reject")
+    reason.fill("Hello Goodbye")
+    reason.evaluate("(it) => it.setSelectionRange(6, 6)")
+    lenas.locator("button[data-insert=message-reject]").click()
+    expect(reason).to_have_value("Hello Send the receipt.Goodbye")
+    expect(reason).to_be_focused()
+    lenas.locator("#comment-text").focus()
+    lenas.keyboard.press("Control+k")
+    lenas.keyboard.type("insert receipt")
+    lenas.keyboard.press("Enter")
+    expect(lenas.locator("#comment-text")).to_have_value("Send the receipt.")
+    expect(reason).to_have_value("Hello Send the receipt.Goodbye")
+    assert not Decision.objects.exists()

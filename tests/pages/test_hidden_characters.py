@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from reviewqueue.text.hidden_characters import (
     count_hidden,
     mark_hidden_plain,
+    mixes_scripts,
     render_exact,
     render_visible,
     warnings_in,
 )
-from reviewqueue.text.mixed_scripts import mixes_scripts
 from tests.pages.hostile import BLANKS, HIDDEN
 
 MARK = re.compile(r'<span class="seen(?: calm)?" title="[^"<>]*">([^<]*)</span>')

@@ -49,11 +49,12 @@ def test_no_page_of_a_request_grows_with_its_call(kind: str):
     call = {"name": "order", "arguments": LARGEST[kind]}
     interrupt = desk.an_order(proposal=call)
     client = desk.signed_in(desk.lena())
-    for path in (f"/interrupts/{interrupt.public_id}", f"/interrupts/{interrupt.public_id}/call", "/"):
-        html = client.get(path).content
+    whole = f"/interrupts/{interrupt.public_id}"
+    pages = {path: client.get(path).content for path in (whole, f"{whole}/call", "/")}
+    for path, html in pages.items():
         assert len(html) <= PAGE_BYTES, path
         assert nodes(html) <= PAGE_NODES, path
-    page = client.get(f"/interrupts/{interrupt.public_id}").content.decode()
+    page = pages[whole].decode()
     assert "This call is longer than this page shows:" in page
     assert f'name="{TICK}"' in page
 

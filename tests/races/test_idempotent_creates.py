@@ -12,7 +12,7 @@ from reviewqueue import permissions
 from runs.checkpoints import Snapshot
 from runs.models import Agent, Run
 from runs.use_cases import start_run as start_run_module
-from runs.use_cases.start_run import NewRun, create_ask, start_run
+from runs.use_cases.start_run import NewAsk, NewRun, create_ask, start_run
 from runs.use_cases.suspend import Suspension, suspend
 from tests import builders, figures
 from tests.races import guards
@@ -42,9 +42,7 @@ def an_asker(agent: Agent) -> Move:
     def ask_it(wanted: dict[str, Any]) -> dict[str, Any]:
         started, interrupt = create_ask(
             agent=agent,
-            request=a_request(wanted["key"], body="the same"),
-            wait=wait,
-            state=None,
+            ask=NewAsk(request=a_request(wanted["key"], body="the same"), wait=wait, state=None),
             check_assignees=permissions.check_assignees,
         )
         return {"run": started.run.public_id, "created": started.created, "interrupt": interrupt.public_id}

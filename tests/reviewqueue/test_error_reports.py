@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import sys
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from django.conf import settings
 from django.test import RequestFactory
 from django.utils.module_loading import import_string
+from sentry_sdk.transport import Transport
+
+from ledger.log_context import log_context
+from reviewqueue.operations.sentry import SentryHandler, scrub_event
+from reviewqueue.serving.request_ids import AddRequestId
 
 MARKER = "Zq7marker0secret0Zq7"
 
@@ -57,3 +67,60 @@ def test_no_setting_of_its_own_holds_the_address_of_the_database():
     assert not [
         name for name in vars(product) if "DATABASE" in name.upper() and isinstance(getattr(product, name), str)
     ]
+
+
+# --- Sentry -------------------------------------------------------------------------------------------------------------
+
+
+class CollectingTransport(Transport):
+    """Keeps each envelope as it would be sent."""
+
+    sent: list[dict[str, Any]] = []
+
+    def capture_envelope(self, envelope: Any) -> None:
+        self.sent += [item.get_event() for item in envelope.items]
+
+
+@pytest.fixture
+def sent() -> Iterator[list[dict[str, Any]]]:
+    handler = SentryHandler(dsn="https://key@sentry.example.org/1", transport=CollectingTransport)
+    handler.addFilter(AddRequestId())
+    logging.getLogger("reviewqueue.x").addHandler(handler)
+    CollectingTransport.sent.clear()
+    yield CollectingTransport.sent
+    logging.getLogger("reviewqueue.x").removeHandler(handler)
+
+
+def test_a_report_to_sentry_has_traceback_and_ids_and_no_value_that_was_sent(sent):
+    with log_context(request_id="req_1", run="run_1"):
+        try:
+            password, headers = MARKER, {"Run-Lease": MARKER}
+            raise RuntimeError(f"planted after {len(password) + len(headers)} characters")
+        except RuntimeError:
+            logging.getLogger("reviewqueue.x").exception("%s failed", f"/key/{MARKER}", extra={"token": MARKER})
+    [event] = sent
+    assert MARKER not in json.dumps(event, default=str)
+    assert event["tags"] == {"request_id": "req_1", "run": "run_1"}
+    assert event["logentry"] == {"message": "%s failed"}
+    [error] = event["exception"]["values"]
+    assert (error["type"], error["value"]) == ("RuntimeError", f"planted after {len(MARKER) + 1} characters")
+    assert "raise RuntimeError" in error["stacktrace"]["frames"][-1]["context_line"]
+
+
+def test_the_hook_removes_what_integrations_of_sentry_collect():
+    frame = {"function": "f", "lineno": 3, "vars": {"token": MARKER}}
+    event = {
+        "level": "error",
+        "request": {"url": f"/?token={MARKER}", "data": MARKER, "cookies": MARKER, "headers": {"Run-Lease": MARKER}},
+        "user": {"email": MARKER},
+        "extra": {"sys.argv": [MARKER]},
+        "breadcrumbs": {"values": [{"message": MARKER}]},
+        "contexts": {"x": MARKER},
+        "transaction": f"/key/{MARKER}",
+        "logentry": {"message": "%s", "params": [MARKER], "formatted": MARKER},
+        "threads": {"values": [{"stacktrace": {"frames": [frame]}}]},
+        "exception": {"values": [{"type": "E", "value": "v", "raw": MARKER, "stacktrace": {"frames": [frame]}}]},
+    }
+    kept = scrub_event(event, {})
+    assert MARKER not in json.dumps(kept)
+    assert kept["exception"]["values"][0]["stacktrace"]["frames"] == [{"function": "f", "lineno": 3}]

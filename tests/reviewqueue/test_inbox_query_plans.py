@@ -204,3 +204,18 @@ def test_a_sweep_and_the_metrics_find_due_requests_in_the_order_of_their_deadlin
         assert "using waits_by_deadline on runs_interrupt" in plan, plan
         assert "Sort" not in plan, plan
     assert "waits_by_their_reminder" in plans(expire.has_due_rows, of='"runs_interrupt"."remind_at" <=')
+
+
+@pytest.mark.parametrize("sort", ["deadline", "oldest", "newest"])
+def test_each_order_reads_an_index_from_its_place(sort):
+    ana, interrupt = two_interrupts()
+    after, filters = inbox.format_position(interrupt, View.OPEN), InboxFilters(sort=sort)
+    for view in (View.OPEN, View.DECIDE):
+        plan = plans(
+            lambda view=view: inbox.list_requests(ana, view=view, filters=filters, after=after, now=clock.now()),
+            of="LIMIT 51",
+        )
+        index = "open_waits_by_group" if sort == "deadline" else "by_status"
+        read = [line for line in plan.splitlines() if index in line]
+        assert read, plan
+        assert "Sort Key" not in plan or "Merge" in plan or sort == "deadline", plan

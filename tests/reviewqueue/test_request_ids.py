@@ -13,7 +13,7 @@ from django.conf import settings
 from django.test import Client
 
 from reviewqueue import tasks
-from reviewqueue.api.views import client_identity
+from reviewqueue.api import base_view
 from reviewqueue.serving import request_ids
 from reviewqueue.serving.request_ids import AddRequestId, choose_request_id, current_request_id
 from tests.api.calls import Caller, a_worker
@@ -106,7 +106,7 @@ def fail(*_: object) -> None:
 
 
 def test_a_500_of_the_api_is_matched_with_its_traceback(monkeypatch, lines):
-    monkeypatch.setattr(client_identity, "validated_query", fail)
+    monkeypatch.setattr(base_view, "validated_query", fail)
     reply = a_worker().get("agents/me")
     found = [line for line in lines if f"[{reply['request_id']}]" in line]
     assert (reply.status, reply.headers["X-Request-ID"]) == (500, reply["request_id"])

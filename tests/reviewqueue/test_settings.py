@@ -24,6 +24,7 @@ READERS = {
     "some_of",
     "web_address",
     "group_roles",
+    "sentry_handler",
 }
 
 
@@ -98,6 +99,7 @@ def test_the_demo_makes_one_key_and_keeps_it_to_itself(monkeypatch: pytest.Monke
         ("PORT", "80a", lambda: environment.number("PORT", 8000)),
         ("EMAIL_USE_TLS", "perhaps", lambda: environment.boolean("EMAIL_USE_TLS")),
         ("REVIEWQUEUE_MODE", "debug", lambda: environment.choice("REVIEWQUEUE_MODE", environment.MODES, "test")),
+        ("SENTRY_DSN", "sentry.example.org/1", lambda: environment.sentry_handler("SENTRY_DSN")),
         ("BASE_URL", "review.example.org", lambda: environment.base_url("http://localhost")),
         ("BASE_URL", "https://example.org/review", lambda: environment.base_url("http://localhost")),
     ],

@@ -21,7 +21,7 @@ from runs.models import Agent, Checkpoint, Continuation, Decision, Event, Fact, 
 from runs.use_cases import claim_continuation, start_run
 from runs.use_cases.complete_run import complete_run
 from runs.use_cases.report_effect import report_effect
-from runs.use_cases.start_run import NewRun, create_ask
+from runs.use_cases.start_run import NewAsk, NewRun, create_ask, create_asks
 from tests import builders
 from tests.builders import a_policy, a_reviewer, a_running_run, a_wait, an_agent, claim, decide, suspend_run
 
@@ -101,6 +101,7 @@ def with_fixed_ids_and_times() -> ExitStack:
     fixed.enter_context(patch("runs.kill_switch.read_halt_and_clock", lambda _: (False, now())))
     read = claim_continuation.read_claim_basis
     fixed.enter_context(patch.object(claim_continuation, "read_claim_basis", lambda run: replace(read(run), now=now())))
+    fixed.enter_context(patch.object(start_run, "read_halt_and_clock", lambda _: (False, now())))
     ask_basis = start_run.read_ask_basis
     fixed.enter_context(patch.object(start_run, "read_ask_basis", lambda *of: replace(ask_basis(*of), now=now())))
     return fixed
@@ -129,7 +130,8 @@ def _restart_keys() -> None:
 def ask(agent: Agent, request: dict[str, Any], state: Any) -> Interrupt:
     wait = a_wait(**request)
     new = NewRun(key="w1", body_digest=digest(state), title=request["title"], metadata={"a": "b"})
-    return create_ask(agent=agent, request=new, wait=wait, state=state, check_assignees=permissions.check_assignees)[1]
+    asked = NewAsk(request=new, wait=wait, state=state)
+    return create_ask(agent=agent, ask=asked, check_assignees=permissions.check_assignees)[1]
 
 
 @given(request=REQUESTS, state=VALUES, verdict=VERDICTS)
@@ -145,6 +147,29 @@ def test_an_ask_its_decision_and_its_claim_write_the_rows_of_the_reference(reque
 
     written = rows_after(work, as_written_by=ExitStack())
     assert [len(written[name]) for name in ("Run", "Checkpoint", "Interrupt", "Decision")] == [1, 1, 1, 1]
+    assert written == rows_after(work, as_written_by=as_reference())
+
+
+@given(requests=st.lists(REQUESTS, min_size=1, max_size=3), state=VALUES)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_asks_of_one_transaction_write_the_rows_of_the_reference(requests, state):
+    a_policy("approval.action")
+    agent = an_agent()
+
+    def work() -> None:
+        asks = [
+            NewAsk(
+                request=NewRun(key=f"w{place}", body_digest=digest(state), title=request["title"]),
+                wait=a_wait(**request),
+                state=state,
+            )
+            for place, request in enumerate(requests)
+        ]
+        checks = {"check_assignees": permissions.check_assignees, "check_key": lambda: None}
+        assert None not in create_asks(agent=agent, asks=asks, **checks)
+
+    written = rows_after(work, as_written_by=ExitStack())
+    assert len(written["Interrupt"]) == len(written["Run"]) == len(requests)
     assert written == rows_after(work, as_written_by=as_reference())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reviewqueue.api.transport_errors import render_transport_error
+from reviewqueue.api.problems import render_transport_error
 from reviewqueue.serving import asgi_bridge
 from reviewqueue.serving.asgi_bridge import BoundedApplication, holders_of
 from reviewqueue.serving.request_bodies import BodyLimits

@@ -1,1 +1,1 @@
-"""The OpenAPI document: `operations` has the decorator that views describe their operations with, `document` builds it."""
+"""The OpenAPI document: `document` builds it from the operations of the views, with `examples`."""

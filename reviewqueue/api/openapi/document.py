@@ -18,9 +18,9 @@ from drf_spectacular.renderers import OpenApiYamlRenderer
 
 from ledger.exact_json import dumps, parse
 from ledger.tokens import token_pattern
+from reviewqueue.api.base_view import ANYONE, BYTES, JSON_LINES, Operation
 from reviewqueue.api.base_view import MEDIA_TYPE as JSON_TYPE
 from reviewqueue.api.binary_bodies import MEDIA_TYPE as BYTES_TYPE
-from reviewqueue.api.openapi.operations import ANYONE, BYTES, JSON_LINES, Operation
 from reviewqueue.api.problems import (
     HEADERS,
     PROBLEMS,
@@ -53,6 +53,7 @@ _PATH_PARAMETERS: dict[str, tuple[Schema, str]] = {
     "decision_id": (_OPAQUE, "Id of the decision."),
     "digest": ({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}, "Digest of the file."),
     "continuation_id": (_OPAQUE, "Id of the continuation."),
+    "rule_id": (_OPAQUE, "Id of the standing rule."),
     "endpoint_id": (_OPAQUE, "Id of the endpoint."),
     "delivery_id": (_OPAQUE, "Id of the delivery."),
     "number": ({"type": "integer", "minimum": 0, "maximum": 999_999_999}, "Number of the checkpoint."),
@@ -83,6 +84,7 @@ TAGS = {
     "agents": "The identity of a key, the kill switch, and the administration of agents.",
     "queues": "The administration of queues.",
     "policies": "The versions of policies.",
+    "standing-rules": "Approvals that leads make in advance, within bounds.",
     "webhooks": "Endpoints that messages are sent to.",
     "deliveries": "Webhook messages and their delivery attempts.",
     "events": "The event feed.",

@@ -22,7 +22,7 @@ from reviewqueue.api.response_serializers import (
 from reviewqueue.api.responses.interrupts import DECISION_ID, INTERRUPT_ID
 from reviewqueue.api.responses.runs import CONTINUATION_ID, NEXT_PAGE, RUN_ID
 from reviewqueue.webhooks.event_types import published_members
-from reviewqueue.webhooks.models import DeliveryStatus, WebhookEndpoint
+from reviewqueue.webhooks.models import DeliveryStatus, MessageFormat, WebhookEndpoint
 from runs.models import Event
 
 WEBHOOK_ID = public_id("whk")
@@ -44,6 +44,7 @@ class WebhookResponse(ResponseSerializer):
     url = member(TEXT, "URL that messages are sent to.", "endpoint.url")
     events = member(list_of(TEXT), "Types of events that are sent.", "endpoint.events")
     description = member(TEXT, "Your own description of the endpoint.", "endpoint.description")
+    format = member(choice(MessageFormat.values), "Format of the messages.", "endpoint.format")
     secret = member(
         nullable(TEXT),
         "Secret that messages are signed with (Standard Webhooks), in the response of the call that made it; otherwise "

@@ -29,7 +29,9 @@ class StandingRuleRequest(RequestSerializer):
     agent = TextField("Slug of the agent.", max_length=60, min_length=1)
     reason = TextField("Reason of the requests.", max_length=60, min_length=1)
     call = TextField("Exact name of the call.", max_length=200, min_length=1)
-    bounds = ListField("Bounds that must all allow the proposal.", BoundRequest(), max_entries=MAX_BOUNDS, default=list)
+    bounds = ListField(
+        "Bounds that must all allow the proposal.", BoundRequest(), max_entries=MAX_BOUNDS, required=False
+    )
     max_uses = IntegerField("How many requests it can decide.", min_value=1, max_value=MAX_USES)
     ends_at = DateTimeField(f"Time at which it ends, at most {MAX_LENGTH.days} days from now.")
     note = TextField("Why you make it.", max_length=300, min_length=1)

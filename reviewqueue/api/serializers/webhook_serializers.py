@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ledger.digests import digest
-from reviewqueue.api.serializers.fields import KeyField, ListField, RequestSerializer, TextField
+from reviewqueue.api.serializers.fields import ChoiceField, KeyField, ListField, RequestSerializer, TextField
 from reviewqueue.webhooks.endpoints import MAX_URL_LENGTH, EndpointRequest
 from reviewqueue.webhooks.event_types import TYPES
+from reviewqueue.webhooks.models import MessageFormat
 
 
 class RegisterWebhookRequest(RequestSerializer):
@@ -21,6 +22,11 @@ class RegisterWebhookRequest(RequestSerializer):
         "Types of events to send (docs/webhooks.md).", TextField(max_length=40), min_entries=1, max_entries=len(TYPES)
     )
     description = TextField("Your own description of the endpoint.", max_length=300, default="")
+    format = ChoiceField(
+        "Format of the messages: plain JSON, or a CloudEvents 1.0 envelope.",
+        *MessageFormat.values,
+        default=MessageFormat.PLAIN.value,
+    )
 
 
 def endpoint_request(body: Any, asked: dict[str, Any]) -> EndpointRequest:
@@ -31,4 +37,5 @@ def endpoint_request(body: Any, asked: dict[str, Any]) -> EndpointRequest:
         url=asked["url"],
         events=asked["events"],
         description=asked["description"],
+        format=asked["format"],
     )

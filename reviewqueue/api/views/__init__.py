@@ -1,1 +1,1 @@
-"""The views of the API, by subject. Each describes its operations with the decorator `describe`."""
+"""The views of the API, by subject. Each method is decorated with its `Operation`."""

@@ -15,8 +15,7 @@ from rest_framework.response import Response
 from ledger.errors import PayloadInvalid, Problem
 from reviewqueue import permissions
 from reviewqueue.api.authentication import person_of
-from reviewqueue.api.base_view import ApiView, body_of
-from reviewqueue.api.openapi.operations import PERSON, Operation, describe
+from reviewqueue.api.base_view import PERSON, ApiView, Operation
 from reviewqueue.api.response_serializers import ResponseSerializer
 from reviewqueue.api.responses.administration import (
     AdministeredAgentResponse,
@@ -51,7 +50,7 @@ from reviewqueue.api.serializers.administration_serializers import (
     RotateKeyRequest,
     TestConnectionRequest,
 )
-from reviewqueue.api.serializers.fields import RequestSerializer, validated
+from reviewqueue.api.serializers.fields import RequestSerializer
 from reviewqueue.api.serializers.run_serializers import EmptyRequest
 from reviewqueue.operations import administration, queue_administration
 from reviewqueue.operations.api_keys import NewKey
@@ -84,7 +83,7 @@ def endpoint(
 
     def method(view: ApiView, sent: Request, **path: str) -> Response:
         person = person_of(sent)
-        members = {} if request is None else validated(request, body_of(sent))
+        members = {} if request is None else view.validated_body(sent)
         try:
             made = action(person, **path, **members)
         except ProvisioningError as refused:
@@ -101,7 +100,7 @@ def endpoint(
         responses={status: returns},
         refusals=refusals,
     )
-    return describe(operation)(method)
+    return operation(method)
 
 
 # --- agents -----------------------------------------------------------------------------------------------------------

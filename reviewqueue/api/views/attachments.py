@@ -9,12 +9,18 @@ from rest_framework.response import Response
 from ledger.errors import Busy, Refusal
 from reviewqueue import permissions, resume_gateway
 from reviewqueue.api.authentication import caller_of, person_of
-from reviewqueue.api.base_view import ApiView
+from reviewqueue.api.base_view import (
+    BOTH,
+    BYTES,
+    CLOSED,
+    PERSON,
+    ApiView,
+    Operation,
+    text_parameter,
+)
 from reviewqueue.api.binary_bodies import acquire_slot, asked_digest, drain_rest, guard_bytes, pieces_of
 from reviewqueue.api.downloads import send_attachment
-from reviewqueue.api.openapi.operations import BOTH, BYTES, CLOSED, PERSON, Operation, describe
 from reviewqueue.api.problems import MalformedRequest
-from reviewqueue.api.query_parameters import text_parameter, validated_query
 from reviewqueue.api.responses.interrupts import AttachmentResponse
 from reviewqueue.api.scoped_querysets import find_interrupt
 from runs.errors import DigestMismatch
@@ -31,19 +37,17 @@ class AttachmentsView(ApiView):
     def guard(self, request: Request) -> None:
         """Leave the bytes to `post`, which reads them piece by piece."""
 
-    @describe(
-        Operation(
-            id="attach_file",
-            summary="Attach a file to an interrupt",
-            description="For a text with `format: attachment` of the schema: the answer names the file by its `digest`. "
-            "PDF, PNG and JPEG are accepted where the schema allows them. The same bytes again return the first attachment. "
-            "With `Content-Digest` they are compared as they arrive; a chunked body must have it.",
-            who=PERSON,
-            request=BYTES,
-            responses={201: AttachmentResponse, 200: AttachmentResponse},
-            refusals=("not_found", "self_review", "attachment_refused", "digest_mismatch", *CLOSED),
-            query=(NAME,),
-        )
+    @Operation(
+        id="attach_file",
+        summary="Attach a file to an interrupt",
+        description="For a text with `format: attachment` of the schema: the answer names the file by its `digest`. "
+        "PDF, PNG and JPEG are accepted where the schema allows them. The same bytes again return the first attachment. "
+        "With `Content-Digest` they are compared as they arrive; a chunked body must have it.",
+        who=PERSON,
+        request=BYTES,
+        responses={201: AttachmentResponse, 200: AttachmentResponse},
+        refusals=("not_found", "self_review", "attachment_refused", "digest_mismatch", *CLOSED),
+        query=(NAME,),
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
         try:
@@ -57,7 +61,7 @@ class AttachmentsView(ApiView):
 
     def _receive(self, request: Request, interrupt_id: str) -> AttachedFile:
         person = person_of(request)
-        query = validated_query(request, NAME)
+        query = self.validated_query(request)
         stated = asked_digest(request)
         guard_bytes(request, most=MAX_BYTES)
         interrupt = resume_gateway.get_visible_interrupt(person, interrupt_id)
@@ -78,20 +82,18 @@ class AttachmentsView(ApiView):
 class AttachmentView(ApiView):
     """One file of an interrupt."""
 
-    @describe(
-        Operation(
-            id="read_attachment",
-            summary="Get an attached file",
-            description="The bytes are verified before the first one is sent. A file that no answer names "
-            "yet is only for the person who attached it.",
-            who=BOTH,
-            responses={200: BYTES},
-            refusals=("not_found", "snapshot_erased", "file_spoilt"),
-        )
+    @Operation(
+        id="read_attachment",
+        summary="Get an attached file",
+        description="The bytes are verified before the first one is sent. A file that no answer names "
+        "yet is only for the person who attached it.",
+        who=BOTH,
+        responses={200: BYTES},
+        refusals=("not_found", "snapshot_erased", "file_spoilt"),
     )
     def get(self, request: Request, interrupt_id: str, digest: str) -> FileResponse:
         caller = caller_of(request)
-        validated_query(request)
+        self.validated_query(request)
         interrupt = find_interrupt(caller, interrupt_id)
         with acquire_slot():
             found = download_attachment(interrupt, digest, reader=None if caller.person is None else caller.person.pk)

@@ -9,16 +9,16 @@ from rest_framework.response import Response
 
 from ledger.datetimes import InvalidDatetime, parse_datetime
 from reviewqueue.api.authentication import person_of
-from reviewqueue.api.base_view import ApiView
-from reviewqueue.api.openapi.operations import PERSON, Operation, describe
-from reviewqueue.api.pagination import LIMIT, PAGE, ListPage
-from reviewqueue.api.query_parameters import (
+from reviewqueue.api.base_view import (
+    PERSON,
+    ApiView,
+    Operation,
     choice_parameter,
     invalid_query,
     slug_parameter,
     text_parameter,
-    validated_query,
 )
+from reviewqueue.api.pagination import LIMIT, PAGE, ListPage
 from reviewqueue.api.responses.administration import AuditLogResponse
 from reviewqueue.queries import audit_log
 from reviewqueue.queries.audit_log import AuditFilters
@@ -36,18 +36,16 @@ QUERY = (KIND, AGENT, QUEUE, ACTOR, SINCE, UNTIL, *PAGE)
 class AuditLogView(ApiView):
     """The audit log."""
 
-    @describe(
-        Operation(
-            id="list_audit_log",
-            summary="List administrative changes, newest first",
-            description="Operators read every change, owners those of their agents and queues.",
-            who=PERSON,
-            responses={200: AuditLogResponse},
-            query=QUERY,
-        )
+    @Operation(
+        id="list_audit_log",
+        summary="List administrative changes, newest first",
+        description="Operators read every change, owners those of their agents and queues.",
+        who=PERSON,
+        responses={200: AuditLogResponse},
+        query=QUERY,
     )
     def get(self, request: Request) -> Response:
-        query = validated_query(request, *QUERY)
+        query = self.validated_query(request)
         person = person_of(request)
         filters = AuditFilters(
             kind=query.get("kind", ""),

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from ledger.errors import Busy, Refusal
 from reviewqueue.api.authentication import worker_of
-from reviewqueue.api.base_view import ApiView, lease_token
+from reviewqueue.api.base_view import AGENT, BYTES, UNDER_LEASE, ApiView, Operation, lease_token
 from reviewqueue.api.binary_bodies import (
     MEDIA_TYPE,
     acquire_slot,
@@ -19,9 +19,7 @@ from reviewqueue.api.binary_bodies import (
     guard_bytes,
     pieces_of,
 )
-from reviewqueue.api.openapi.operations import AGENT, BYTES, UNDER_LEASE, Operation, describe
 from reviewqueue.api.problems import MalformedRequest
-from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.runs import ReceivedFile, ReceivedFileResponse
 from runs.errors import DigestMismatch
 from runs.file_storage import PIECE, SpooledFile, spool_upload
@@ -36,21 +34,19 @@ class CheckpointFileView(ApiView):
         if request.method != "PUT":
             super().guard(request)
 
-    @describe(
-        Operation(
-            id="read_file",
-            summary="Get the file of a checkpoint",
-            description="The bytes are verified before the first one is sent. If the stored bytes are missing or changed, "
-            "the call is refused with `file_spoilt`, and a run that would continue from them is held for its owner. A file "
-            "is kept as long as the state.",
-            who=AGENT,
-            responses={200: BYTES},
-            refusals=("not_found", "snapshot_erased", "file_spoilt"),
-        )
+    @Operation(
+        id="read_file",
+        summary="Get the file of a checkpoint",
+        description="The bytes are verified before the first one is sent. If the stored bytes are missing or changed, "
+        "the call is refused with `file_spoilt`, and a run that would continue from them is held for its owner. A file "
+        "is kept as long as the state.",
+        who=AGENT,
+        responses={200: BYTES},
+        refusals=("not_found", "snapshot_erased", "file_spoilt"),
     )
     def get(self, request: Request, run_id: str, number: int) -> FileResponse:
         agent = worker_of(request)
-        validated_query(request)
+        self.validated_query(request)
         with acquire_slot():
             fetched = transfer_file.download_file(agent=agent, run_id=run_id, number=number)
         response = FileResponse(
@@ -61,20 +57,18 @@ class CheckpointFileView(ApiView):
         response["ETag"] = f'"{fetched.file.digest}"'
         return response
 
-    @describe(
-        Operation(
-            id="offer_file",
-            summary="Send the file of the next checkpoint",
-            description="Opaque bytes, sent before their checkpoint: the next one that this lease commits. "
-            "Other bytes sent before that replace them; the same bytes again are recognized, also afterwards. With "
-            "`Content-Digest` they are compared as they arrive. A chunked body, without a length, must have that header: a "
-            "transfer that broke off would look complete.",
-            who=AGENT,
-            request=BYTES,
-            responses={201: ReceivedFileResponse, 200: ReceivedFileResponse},
-            refusals=(*UNDER_LEASE, "stale_version", "digest_mismatch"),
-            lease=True,
-        )
+    @Operation(
+        id="offer_file",
+        summary="Send the file of the next checkpoint",
+        description="Opaque bytes, sent before their checkpoint: the next one that this lease commits. "
+        "Other bytes sent before that replace them; the same bytes again are recognized, also afterwards. With "
+        "`Content-Digest` they are compared as they arrive. A chunked body, without a length, must have that header: a "
+        "transfer that broke off would look complete.",
+        who=AGENT,
+        request=BYTES,
+        responses={201: ReceivedFileResponse, 200: ReceivedFileResponse},
+        refusals=(*UNDER_LEASE, "stale_version", "digest_mismatch"),
+        lease=True,
     )
     def put(self, request: Request, run_id: str, number: int) -> Response:
         try:
@@ -89,7 +83,7 @@ class CheckpointFileView(ApiView):
 
     def _receive(self, request: Request, run_id: str, number: int) -> transfer_file.UploadedFile:
         agent, limit = worker_of(request), settings.CHECKPOINT_FILE_BYTES
-        validated_query(request)
+        self.validated_query(request)
         token, stated = lease_token(request), asked_digest(request)
         guard_bytes(request, most=limit)
         transfer_file.check_upload(agent=agent, run_id=run_id, token=token, number=number)

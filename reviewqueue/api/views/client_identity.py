@@ -6,23 +6,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from reviewqueue.api.authentication import caller_of
-from reviewqueue.api.base_view import ApiView
-from reviewqueue.api.openapi.operations import BOTH, Operation, describe
-from reviewqueue.api.query_parameters import validated_query
+from reviewqueue.api.base_view import BOTH, ApiView, Operation
 from reviewqueue.api.responses.client_identity import ClientIdentityResponse
 
 
 class ClientIdentityView(ApiView):
     """The caller."""
 
-    @describe(
-        Operation(
-            id="who_am_i",
-            summary="Get your identity and limits",
-            who=BOTH,
-            responses={200: ClientIdentityResponse},
-        )
+    @Operation(
+        id="who_am_i",
+        summary="Get your identity and limits",
+        who=BOTH,
+        responses={200: ClientIdentityResponse},
     )
     def get(self, request: Request) -> Response:
-        validated_query(request)
+        self.validated_query(request)
         return Response(ClientIdentityResponse.serialize(caller_of(request)))

@@ -10,13 +10,11 @@ from rest_framework.response import Response
 
 from reviewqueue import permissions
 from reviewqueue.api.authentication import recheck_key, worker_of
-from reviewqueue.api.base_view import ApiView, body_of, request_key
+from reviewqueue.api.base_view import AGENT, ApiView, Operation, request_key
 from reviewqueue.api.long_poll import poll_until
 from reviewqueue.api.openapi import examples
-from reviewqueue.api.openapi.operations import AGENT, Operation, describe
 from reviewqueue.api.response_serializers import list_of
 from reviewqueue.api.responses.continuations import ClaimResponse
-from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.run_serializers import ClaimContinuationRequest, ClaimContinuationsRequest
 from runs.models import Agent
 from runs.use_cases import claim_continuation
@@ -25,30 +23,29 @@ from runs.use_cases import claim_continuation
 class ClaimContinuationsView(ApiView):
     """Claims of any continuation."""
 
-    @describe(
-        Operation(
-            id="claim_continuations",
-            summary="Claim continuations, the most urgent first",
-            description="The list is empty if there was none. If the response was lost, a repeated call with the same "
-            "Idempotency-Key gets the same claim.",
-            who=AGENT,
-            request=ClaimContinuationsRequest,
-            responses={200: list_of(ClaimResponse)},
-            idempotency_key=True,
-            returns_retry_after=True,
-            example=examples.CLAIM,
-            example_response=examples.CLAIMED,
-        )
+    @Operation(
+        id="claim_continuations",
+        summary="Claim continuations, the most urgent first",
+        description="The list is empty if there was none. If the response was lost, a repeated call with the same "
+        "Idempotency-Key gets the same claim.",
+        who=AGENT,
+        request=ClaimContinuationsRequest,
+        responses={200: list_of(ClaimResponse)},
+        idempotency_key=True,
+        returns_retry_after=True,
+        example=examples.CLAIM,
+        example_response=examples.CLAIMED,
     )
     def post(self, request: Request) -> Response:
         agent, key = worker_of(request), request_key(request)
-        asked = validated(ClaimContinuationsRequest, body_of(request))
+        asked = self.validated_body(request)
         attempts = itertools.count()
 
-        def poll() -> list[claim_continuation.ClaimedRun]:
+        def poll(is_woken: bool) -> list[claim_continuation.ClaimedRun]:
             # Query before claiming: a claim opens a transaction, which on SQLite locks the whole database.
             first = next(attempts) == 0
-            if not (first and key) and not claim_continuation.has_claimable_run(agent=agent, **_versions(asked)):
+            is_sure = is_woken or (first and key)
+            if not is_sure and not claim_continuation.has_claimable_run(agent=agent, **_versions(asked)):
                 return []
             if not first:
                 recheck_key(request)
@@ -68,20 +65,18 @@ class ClaimContinuationsView(ApiView):
 class ClaimContinuationView(ApiView):
     """Claims of one continuation, by its id."""
 
-    @describe(
-        Operation(
-            id="claim_continuation",
-            summary="Claim one continuation",
-            who=AGENT,
-            request=ClaimContinuationRequest,
-            responses={200: list_of(ClaimResponse)},
-            refusals=("not_found", "already_claimed", "not_ready", "incompatible_version", "agent_halted"),
-            idempotency_key=True,
-        )
+    @Operation(
+        id="claim_continuation",
+        summary="Claim one continuation",
+        who=AGENT,
+        request=ClaimContinuationRequest,
+        responses={200: list_of(ClaimResponse)},
+        refusals=("not_found", "already_claimed", "not_ready", "incompatible_version", "agent_halted"),
+        idempotency_key=True,
     )
     def post(self, request: Request, continuation_id: str) -> Response:
         agent, key = worker_of(request), request_key(request)
-        asked = validated(ClaimContinuationRequest, body_of(request))
+        asked = self.validated_body(request)
         claimed = claim_continuation.claim_continuation_by_id(
             _claim_request(agent, asked, key), continuation_id=continuation_id
         )

@@ -7,9 +7,14 @@ from rest_framework.response import Response
 
 from ledger import clock
 from reviewqueue.api.authentication import caller_of
-from reviewqueue.api.base_view import ApiView
-from reviewqueue.api.openapi.operations import BOTH, Operation, describe
-from reviewqueue.api.query_parameters import QueryParameter, slug_parameter, text_parameter, validated_query
+from reviewqueue.api.base_view import (
+    BOTH,
+    ApiView,
+    Operation,
+    QueryParameter,
+    slug_parameter,
+    text_parameter,
+)
 from reviewqueue.api.responses.runs import StrandedRuns, StrandedRunsResponse
 from reviewqueue.api.scoped_querysets import refuse_unknown_names, runs_of
 from runs.deploy_gate import list_incompatible_runs
@@ -26,20 +31,18 @@ QUERY = (CODE_VERSION, ACCEPTS, AGENT)
 class StrandedRunsView(ApiView):
     """Runs that no worker would continue."""
 
-    @describe(
-        Operation(
-            id="list_stranded",
-            summary="List what a deploy would leave behind",
-            description="Counts the open runs that no worker of this code version could continue, by the version of their "
-            "code. Use it as a gate before a deploy: continue if `runs` is 0, or accept what is listed. `unclaimed` has "
-            "the runs of any version that can continue now and that no worker claims.",
-            who=BOTH,
-            responses={200: StrandedRunsResponse},
-            query=QUERY,
-        )
+    @Operation(
+        id="list_stranded",
+        summary="List what a deploy would leave behind",
+        description="Counts the open runs that no worker of this code version could continue, by the version of their "
+        "code. Use it as a gate before a deploy: continue if `runs` is 0, or accept what is listed. `unclaimed` has "
+        "the runs of any version that can continue now and that no worker claims.",
+        who=BOTH,
+        responses={200: StrandedRunsResponse},
+        query=QUERY,
     )
     def get(self, request: Request) -> Response:
-        query = validated_query(request, *QUERY)
+        query = self.validated_query(request)
         accepts = [version.strip() for version in query.get("accepts", "").split(",") if version.strip()]
         caller = caller_of(request)
         refuse_unknown_names(caller, query)

@@ -8,11 +8,18 @@ from rest_framework.response import Response
 from ledger.exact_json import ABSENT
 from reviewqueue import permissions
 from reviewqueue.api.authentication import worker_of
-from reviewqueue.api.base_view import ApiView, body_of, check_key, lease_token, request_key
+from reviewqueue.api.base_view import (
+    AGENT,
+    UNDER_LEASE,
+    WITH_KEY,
+    ApiView,
+    Operation,
+    check_key,
+    lease_token,
+    request_key,
+)
 from reviewqueue.api.openapi import examples
-from reviewqueue.api.openapi.operations import AGENT, UNDER_LEASE, WITH_KEY, Operation, describe
 from reviewqueue.api.responses.continuations import BegunEffectResponse, EffectResponse
-from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.run_serializers import BeginEffectRequest, EffectOutcomeRequest, declared
 from runs.use_cases import begin_effect, report_effect
 
@@ -20,46 +27,44 @@ from runs.use_cases import begin_effect, report_effect
 class EffectView(ApiView):
     """One effect, by its key."""
 
-    @describe(
-        Operation(
-            id="begin_effect",
-            summary="Begin a call to the outside world",
-            description="With `perform: true` you must perform the call now and report its outcome; otherwise the response "
-            "has the recorded outcome. If the response was lost, a repeated call with the same Idempotency-Key gets it "
-            "again.",
-            who=AGENT,
-            request=BeginEffectRequest,
-            responses={201: BegunEffectResponse, 200: BegunEffectResponse},
-            refusals=(
-                *UNDER_LEASE,
-                *WITH_KEY,
-                "run_cancelled",
-                "run_paused",
-                "agent_halted",
-                "in_doubt",
-                "was_compensated",
-                "facts_unchecked",
-                "facts_changed",
-                "approval_lost",
-                "approval_required",
-                "effect_not_allowed",
-                "call_not_approved",
-                "permit_used",
-                "permit_expired",
-                "record_changed",
-                "name_disguised",
-                "not_ready",
-            ),
-            lease=True,
-            idempotency_key=True,
-            example=examples.EFFECT,
-            example_response=examples.BEGUN,
-        )
+    @Operation(
+        id="begin_effect",
+        summary="Begin a call to the outside world",
+        description="With `perform: true` you must perform the call now and report its outcome; otherwise the response "
+        "has the recorded outcome. If the response was lost, a repeated call with the same Idempotency-Key gets it "
+        "again.",
+        who=AGENT,
+        request=BeginEffectRequest,
+        responses={201: BegunEffectResponse, 200: BegunEffectResponse},
+        refusals=(
+            *UNDER_LEASE,
+            *WITH_KEY,
+            "run_cancelled",
+            "run_paused",
+            "agent_halted",
+            "in_doubt",
+            "was_compensated",
+            "facts_unchecked",
+            "facts_changed",
+            "approval_lost",
+            "approval_required",
+            "effect_not_allowed",
+            "call_not_approved",
+            "permit_used",
+            "permit_expired",
+            "record_changed",
+            "name_disguised",
+            "not_ready",
+        ),
+        lease=True,
+        idempotency_key=True,
+        example=examples.EFFECT,
+        example_response=examples.BEGUN,
     )
     def put(self, request: Request, run_id: str, key: str) -> Response:
         agent, token = worker_of(request), lease_token(request)
         check_key(key)
-        asked = validated(BeginEffectRequest, body_of(request))
+        asked = self.validated_body(request)
         outcome = begin_effect.begin_effect(
             agent=agent,
             run_id=run_id,
@@ -87,23 +92,21 @@ class EffectOutcomeView(ApiView):
         check_key(f"{key}/outcome")
         raise AssertionError
 
-    @describe(
-        Operation(
-            id="report_effect",
-            summary="Report the outcome of an effect",
-            description="The attempt token is enough; the lease may have ended. 202: the report contradicts the recorded "
-            "outcome, and the owner must resolve it.",
-            who=AGENT,
-            request=EffectOutcomeRequest,
-            responses={200: EffectResponse, 202: EffectResponse},
-            refusals=("not_found", "key_invalid"),
-            example=examples.OUTCOME,
-        )
+    @Operation(
+        id="report_effect",
+        summary="Report the outcome of an effect",
+        description="The attempt token is enough; the lease may have ended. 202: the report contradicts the recorded "
+        "outcome, and the owner must resolve it.",
+        who=AGENT,
+        request=EffectOutcomeRequest,
+        responses={200: EffectResponse, 202: EffectResponse},
+        refusals=("not_found", "key_invalid"),
+        example=examples.OUTCOME,
     )
     def post(self, request: Request, run_id: str, key: str) -> Response:
         agent = worker_of(request)
         check_key(key)
-        sent = validated(EffectOutcomeRequest, body_of(request))
+        sent = self.validated_body(request)
         reported = report_effect.report_effect(
             agent=agent,
             run_id=run_id,

@@ -10,10 +10,15 @@ from rest_framework.request import Request
 from ledger.datetimes import InvalidDatetime, parse_datetime
 from reviewqueue import permissions
 from reviewqueue.api.authentication import person_of
-from reviewqueue.api.base_view import ApiView
+from reviewqueue.api.base_view import (
+    JSON_LINES,
+    PERSON,
+    ApiView,
+    Operation,
+    invalid_query,
+    text_parameter,
+)
 from reviewqueue.api.downloads import send_evidence
-from reviewqueue.api.openapi.operations import JSON_LINES, PERSON, Operation, describe
-from reviewqueue.api.query_parameters import invalid_query, text_parameter, validated_query
 from reviewqueue.queries import evidence_export, page_queries
 from runs.errors import NotPermitted
 
@@ -25,38 +30,34 @@ UNTIL = text_parameter("until", "Time (RFC 3339): runs that began at it or later
 class RunEvidenceView(ApiView):
     """The evidence of a run."""
 
-    @describe(
-        Operation(
-            id="export_run_evidence",
-            summary="Export the evidence of a run",
-            description="Every event and record that the caller can read, as JSON lines with digests.",
-            who=PERSON,
-            responses={200: JSON_LINES},
-            refusals=("not_found",),
-        )
+    @Operation(
+        id="export_run_evidence",
+        summary="Export the evidence of a run",
+        description="Every event and record that the caller can read, as JSON lines with digests.",
+        who=PERSON,
+        responses={200: JSON_LINES},
+        refusals=("not_found",),
     )
     def get(self, request: Request, run_id: str) -> HttpResponseBase:
         person = person_of(request)
-        validated_query(request)
+        self.validated_query(request)
         return send_evidence(request, evidence_export.evidence_of_run(person, run_id))
 
 
 class DecisionEvidenceView(ApiView):
     """The evidence of a decision."""
 
-    @describe(
-        Operation(
-            id="export_decision_evidence",
-            summary="Export the evidence of a decision",
-            description="The events of its run, its request, policy and votes, and the call that it permitted.",
-            who=PERSON,
-            responses={200: JSON_LINES},
-            refusals=("not_found",),
-        )
+    @Operation(
+        id="export_decision_evidence",
+        summary="Export the evidence of a decision",
+        description="The events of its run, its request, policy and votes, and the call that it permitted.",
+        who=PERSON,
+        responses={200: JSON_LINES},
+        refusals=("not_found",),
     )
     def get(self, request: Request, decision_id: str) -> HttpResponseBase:
         person = person_of(request)
-        validated_query(request)
+        self.validated_query(request)
         decision = page_queries.get_readable_decision(person, decision_id)
         return send_evidence(request, evidence_export.evidence_of_decision(person, decision))
 
@@ -64,20 +65,18 @@ class DecisionEvidenceView(ApiView):
 class EvidenceView(ApiView):
     """The evidence of a period."""
 
-    @describe(
-        Operation(
-            id="export_evidence",
-            summary="Export the evidence of a period",
-            description="Every run that was open at some time in the period, completely. Only operators can export it, at "
-            "most 31 days at once; `manage.py export_evidence` has no limit.",
-            who=PERSON,
-            responses={200: JSON_LINES},
-            query=(SINCE, UNTIL),
-        )
+    @Operation(
+        id="export_evidence",
+        summary="Export the evidence of a period",
+        description="Every run that was open at some time in the period, completely. Only operators can export it, at "
+        "most 31 days at once; `manage.py export_evidence` has no limit.",
+        who=PERSON,
+        responses={200: JSON_LINES},
+        query=(SINCE, UNTIL),
     )
     def get(self, request: Request) -> HttpResponseBase:
         person = person_of(request)
-        query = validated_query(request, SINCE, UNTIL)
+        query = self.validated_query(request)
         if not permissions.is_operator(person):
             raise NotPermitted("Only operators can export the evidence of a period.")
         since, until = _time(query, "since"), _time(query, "until")

@@ -10,9 +10,13 @@ from rest_framework.response import Response
 
 from ledger import clock
 from reviewqueue.api.authentication import caller_of
-from reviewqueue.api.base_view import ApiView
-from reviewqueue.api.openapi.operations import BOTH, Operation, describe
-from reviewqueue.api.query_parameters import choice_parameter, slug_parameter, validated_query
+from reviewqueue.api.base_view import (
+    BOTH,
+    ApiView,
+    Operation,
+    choice_parameter,
+    slug_parameter,
+)
 from reviewqueue.api.response_serializers import TEXT
 from reviewqueue.api.responses.insights import InsightsResponse
 from reviewqueue.api.scoped_querysets import refuse_unknown_names, scope_of
@@ -30,19 +34,17 @@ QUERY = (DAYS, QUEUE, AGENT, FORMAT)
 class InsightsView(ApiView):
     """The insights."""
 
-    @describe(
-        Operation(
-            id="read_insights",
-            summary="Insights",
-            description="Over what the caller may see; as CSV with `format=csv`.",
-            who=BOTH,
-            responses={200: InsightsResponse},
-            query=QUERY,
-            other_media_types={"text/csv": TEXT},
-        )
+    @Operation(
+        id="read_insights",
+        summary="Insights",
+        description="Over what the caller may see; as CSV with `format=csv`.",
+        who=BOTH,
+        responses={200: InsightsResponse},
+        query=QUERY,
+        other_media_types={"text/csv": TEXT},
     )
     def get(self, request: Request) -> Response | HttpResponse:
-        query = validated_query(request, *QUERY)
+        query = self.validated_query(request)
         caller = caller_of(request)
         days = int(query.get("days", "30"))
         as_csv = query.get("format") == "csv"

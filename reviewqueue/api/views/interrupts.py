@@ -10,19 +10,23 @@ from rest_framework.response import Response
 from ledger import clock
 from reviewqueue import resume_gateway
 from reviewqueue.api.authentication import Caller, caller_of, person_of, recheck_key, worker_of
-from reviewqueue.api.base_view import ApiView, body_of, request_key
-from reviewqueue.api.long_poll import poll_until
-from reviewqueue.api.openapi import examples
-from reviewqueue.api.openapi.operations import AGENT as AGENT_KEY
-from reviewqueue.api.openapi.operations import BOTH, CLOSED, DECIDING, PERSON, Operation, describe
-from reviewqueue.api.pagination import PAGE, page
-from reviewqueue.api.query_parameters import (
+from reviewqueue.api.base_view import AGENT as AGENT_KEY
+from reviewqueue.api.base_view import (
+    BOTH,
+    CLOSED,
+    DECIDING,
+    PERSON,
+    ApiView,
+    Operation,
     choice_parameter,
     integer_parameter,
+    request_key,
     slug_parameter,
     text_parameter,
-    validated_query,
 )
+from reviewqueue.api.long_poll import poll_until
+from reviewqueue.api.openapi import examples
+from reviewqueue.api.pagination import PAGE, page
 from reviewqueue.api.responses.interrupts import (
     AmendedInterruptResponse,
     InterruptDetail,
@@ -34,7 +38,6 @@ from reviewqueue.api.responses.interrupts import (
     view_of_person,
 )
 from reviewqueue.api.scoped_querysets import find_interrupt, interrupts_of, refuse_unknown_names, scope_of
-from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.reviewer_action_serializers import (
     AmendInterruptRequest,
     DecisionRequest,
@@ -69,17 +72,15 @@ WAIT = integer_parameter(
 class InterruptsView(ApiView):
     """All interrupts that the caller may see."""
 
-    @describe(
-        Operation(
-            id="list_interrupts",
-            summary="List interrupts, newest first",
-            who=BOTH,
-            responses={200: InterruptListResponse},
-            query=(*FILTERS, *PAGE),
-        )
+    @Operation(
+        id="list_interrupts",
+        summary="List interrupts, newest first",
+        who=BOTH,
+        responses={200: InterruptListResponse},
+        query=(*FILTERS, *PAGE),
     )
     def get(self, request: Request) -> Response:
-        query = validated_query(request, *FILTERS, *PAGE)
+        query = self.validated_query(request)
         caller = caller_of(request)
         rows = Interrupt.objects.select_related("queue", "run").defer("message", "proposal", "evidence")
         columns: dict[str, Any] = {
@@ -104,28 +105,26 @@ def _statuses(query: dict[str, str]) -> list[str]:
 class InterruptView(ApiView):
     """One interrupt."""
 
-    @describe(
-        Operation(
-            id="read_interrupt",
-            summary="Get an interrupt, or wait for its answer",
-            description="With `wait`, responds when the status is no longer `waiting`. An agent's key learns that there "
-            "is an answer, never which: the answer comes with the claim.",
-            who=BOTH,
-            responses={200: InterruptResponse},
-            refusals=("not_found",),
-            query=(WAIT,),
-            returns_retry_after=True,
-            example_response=examples.INTERRUPT,
-        )
+    @Operation(
+        id="read_interrupt",
+        summary="Get an interrupt, or wait for its answer",
+        description="With `wait`, responds when the status is no longer `waiting`. An agent's key learns that there "
+        "is an answer, never which: the answer comes with the claim.",
+        who=BOTH,
+        responses={200: InterruptResponse},
+        refusals=("not_found",),
+        query=(WAIT,),
+        returns_retry_after=True,
+        example_response=examples.INTERRUPT,
     )
     def get(self, request: Request, interrupt_id: str) -> Response:
-        caller, query = caller_of(request), validated_query(request, WAIT)
+        caller, query = caller_of(request), self.validated_query(request)
         seconds = WAIT.read(query)
         interrupt = find_interrupt(caller, interrupt_id)
         headers = {}
         if seconds and interrupt.status == InterruptStatus.WAITING:
             polled = poll_until(
-                lambda: Interrupt.objects.values_list("status", flat=True).get(pk=interrupt.pk),
+                lambda _: Interrupt.objects.values_list("status", flat=True).get(pk=interrupt.pk),
                 enough=lambda status: status != InterruptStatus.WAITING,
                 seconds=seconds,
                 agent_id=interrupt.agent_id,
@@ -136,21 +135,19 @@ class InterruptView(ApiView):
             interrupt, headers = find_interrupt(caller, interrupt_id), polled.headers
         return Response(InterruptResponse.serialize(_detail_of(caller, interrupt)), headers=headers)
 
-    @describe(
-        Operation(
-            id="amend",
-            summary="Amend an open interrupt",
-            description="Members that are left out stay. The amendment raises `state_version`, so a decision on the earlier "
-            "version is refused as stale.",
-            who=AGENT_KEY,
-            request=AmendInterruptRequest,
-            responses={200: AmendedInterruptResponse},
-            refusals=("not_found", "stale_version", "policy_refuses", "no_decider", "schema_unsupported", *CLOSED),
-        )
+    @Operation(
+        id="amend",
+        summary="Amend an open interrupt",
+        description="Members that are left out stay. The amendment raises `state_version`, so a decision on the earlier "
+        "version is refused as stale.",
+        who=AGENT_KEY,
+        request=AmendInterruptRequest,
+        responses={200: AmendedInterruptResponse},
+        refusals=("not_found", "stale_version", "policy_refuses", "no_decider", "schema_unsupported", *CLOSED),
     )
     def patch(self, request: Request, interrupt_id: str) -> Response:
-        agent, body = worker_of(request), body_of(request)
-        changes, version = amendment(validated(AmendInterruptRequest, body))
+        agent = worker_of(request)
+        changes, version = amendment(self.validated_body(request))
         interrupt = amend_interrupt.amend_open_interrupt(
             agent=agent, interrupt_id=interrupt_id, amendment=changes, state_version=version
         )
@@ -183,24 +180,22 @@ def _detail_of(caller: Caller, interrupt: Interrupt) -> InterruptDetail:
 class DecisionsView(ApiView):
     """The decisions on an interrupt."""
 
-    @describe(
-        Operation(
-            id="decide",
-            summary="Decide an interrupt",
-            description="The resume gateway checks that the person may decide, that the deadline has not passed, and that "
-            "version and answer are valid. A repeated decision returns its first receipt.",
-            who=PERSON,
-            request=DecisionRequest,
-            responses={201: ReceiptResponse, 200: ReceiptResponse},
-            refusals=("not_found", *DECIDING),
-            idempotency_key=True,
-            example=examples.DECISION,
-            example_response=examples.RECEIPT,
-        )
+    @Operation(
+        id="decide",
+        summary="Decide an interrupt",
+        description="The resume gateway checks that the person may decide, that the deadline has not passed, and that "
+        "version and answer are valid. A repeated decision returns its first receipt.",
+        who=PERSON,
+        request=DecisionRequest,
+        responses={201: ReceiptResponse, 200: ReceiptResponse},
+        refusals=("not_found", *DECIDING),
+        idempotency_key=True,
+        example=examples.DECISION,
+        example_response=examples.RECEIPT,
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
         person, key = person_of(request), request_key(request)
-        sent = validated(DecisionRequest, body_of(request))
+        sent = self.validated_body(request)
         receipt = resume_gateway.submit_decision(
             responder=person,
             interrupt_id=interrupt_id,
@@ -215,20 +210,18 @@ class DecisionsView(ApiView):
 class WithdrawView(ApiView):
     """The withdrawal of an interrupt by its agent."""
 
-    @describe(
-        Operation(
-            id="withdraw",
-            summary="Withdraw an interrupt",
-            description="If no other interrupt of the run is open, the run continues with the cause `withdrawn`.",
-            who=AGENT_KEY,
-            request=OptionalReasonRequest,
-            responses={200: WithdrawnInterruptResponse},
-            refusals=("not_found", "policy_refuses", *CLOSED),
-        )
+    @Operation(
+        id="withdraw",
+        summary="Withdraw an interrupt",
+        description="If no other interrupt of the run is open, the run continues with the cause `withdrawn`.",
+        who=AGENT_KEY,
+        request=OptionalReasonRequest,
+        responses={200: WithdrawnInterruptResponse},
+        refusals=("not_found", "policy_refuses", *CLOSED),
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
         agent = worker_of(request)
-        reason = validated(OptionalReasonRequest, body_of(request))["reason"] or ""
+        reason = self.validated_body(request)["reason"] or ""
         interrupt, continuation = amend_interrupt.withdraw_open_interrupt(
             agent=agent, interrupt_id=interrupt_id, reason=reason
         )

@@ -13,11 +13,9 @@ from ledger.errors import NotFound, PayloadInvalid
 from ledger.models import Effect
 from reviewqueue import permissions
 from reviewqueue.api.authentication import check_reconciler, person_of
-from reviewqueue.api.base_view import ApiView, body_of, check_key
-from reviewqueue.api.openapi.operations import RECONCILER, Operation, describe
+from reviewqueue.api.base_view import RECONCILER, ApiView, Operation, check_key
 from reviewqueue.api.responses.continuations import EffectResponse
 from reviewqueue.api.responses.runs import RunControlResponse
-from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.reconciliation_serializers import (
     KEEP_EFFECT,
     RECORDED_OUTCOME,
@@ -42,31 +40,29 @@ _LIFTED_ELSEWHERE = {
 class ResolveEffectView(ApiView):
     """The resolution of an effect by its owner."""
 
-    @describe(
-        Operation(
-            id="resolve_effect",
-            summary="Resolve the outcome of an effect",
-            description="`applied` or `failed`: what happened, for an unknown outcome. `repeat`: the next worker performs "
-            "the call again; not for a run that you started. `recorded_outcome`: of two contradicting reports, the "
-            "recorded outcome is right.",
-            who=RECONCILER,
-            request=ResolveEffectRequest,
-            responses={200: EffectResponse},
-            refusals=(
-                "not_found",
-                "key_invalid",
-                "stale_version",
-                "already_settled",
-                "in_doubt",
-                "run_finished",
-                "run_cancelled",
-            ),
-        )
+    @Operation(
+        id="resolve_effect",
+        summary="Resolve the outcome of an effect",
+        description="`applied` or `failed`: what happened, for an unknown outcome. `repeat`: the next worker performs "
+        "the call again; not for a run that you started. `recorded_outcome`: of two contradicting reports, the "
+        "recorded outcome is right.",
+        who=RECONCILER,
+        request=ResolveEffectRequest,
+        responses={200: EffectResponse},
+        refusals=(
+            "not_found",
+            "key_invalid",
+            "stale_version",
+            "already_settled",
+            "in_doubt",
+            "run_finished",
+            "run_cancelled",
+        ),
     )
     def post(self, request: Request, run_id: str, key: str) -> Response:
         caller = person_of(request)
         check_key(key)
-        sent = validated(ResolveEffectRequest, body_of(request))
+        sent = self.validated_body(request)
         person = check_reconciler(caller)
         effect = _find_effect(person, run_id, key)
         stated = {"effect_id": effect.pk, "person": person, "reason": sent["reason"], "attempt": sent["attempt"]}
@@ -84,21 +80,19 @@ class ResolveEffectView(ApiView):
 class LiftHoldView(ApiView):
     """The end of a hold, by its owner."""
 
-    @describe(
-        Operation(
-            id="lift_hold",
-            summary="Lift a hold of a run",
-            description="`retry`: workers can claim the run again; with `undo_failed`, the compensation is performed "
-            "again. `keep_effect`: an effect whose compensation failed stays as it is. `GET runs/{id}` lists the holds.",
-            who=RECONCILER,
-            request=LiftHoldRequest,
-            responses={200: RunControlResponse},
-            refusals=("not_found", "already_settled", "in_doubt"),
-        )
+    @Operation(
+        id="lift_hold",
+        summary="Lift a hold of a run",
+        description="`retry`: workers can claim the run again; with `undo_failed`, the compensation is performed "
+        "again. `keep_effect`: an effect whose compensation failed stays as it is. `GET runs/{id}` lists the holds.",
+        who=RECONCILER,
+        request=LiftHoldRequest,
+        responses={200: RunControlResponse},
+        refusals=("not_found", "already_settled", "in_doubt"),
     )
     def post(self, request: Request, run_id: str) -> Response:
         caller = person_of(request)
-        sent = validated(LiftHoldRequest, body_of(request))
+        sent = self.validated_body(request)
         person = check_reconciler(caller)
         kind = HoldKind(sent["kind"])
         if kind in _LIFTED_ELSEWHERE:
@@ -118,21 +112,19 @@ class LiftHoldView(ApiView):
 class WaiveFactView(ApiView):
     """The waiver of a fact."""
 
-    @describe(
-        Operation(
-            id="waive_fact",
-            summary="Let a run continue without a fact",
-            description="For a fact of the last checkpoint that cannot be checked, or that its worker does not check. Not "
-            "for a run that you started.",
-            who=RECONCILER,
-            request=WaiveFactRequest,
-            responses={200: RunControlResponse},
-            refusals=("not_found",),
-        )
+    @Operation(
+        id="waive_fact",
+        summary="Let a run continue without a fact",
+        description="For a fact of the last checkpoint that cannot be checked, or that its worker does not check. Not "
+        "for a run that you started.",
+        who=RECONCILER,
+        request=WaiveFactRequest,
+        responses={200: RunControlResponse},
+        refusals=("not_found",),
     )
     def post(self, request: Request, run_id: str) -> Response:
         caller = person_of(request)
-        sent = validated(WaiveFactRequest, body_of(request))
+        sent = self.validated_body(request)
         person = check_reconciler(caller)
         if not permissions.visible_runs(person).filter(public_id=run_id).exists():
             raise NotFound

@@ -13,10 +13,8 @@ from ledger.errors import PayloadInvalid, Problem, Refusal
 from reviewqueue import permissions, resume_gateway, reviewer_actions
 from reviewqueue.api import problems
 from reviewqueue.api.authentication import person_of
-from reviewqueue.api.base_view import ApiView, body_of, request_key
-from reviewqueue.api.openapi.operations import CLOSED, PERSON, Operation, describe
+from reviewqueue.api.base_view import CLOSED, PERSON, ApiView, Operation, request_key
 from reviewqueue.api.pagination import PAGE, page
-from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.interrupts import (
     Assignment,
     AssignmentResponse,
@@ -27,7 +25,6 @@ from reviewqueue.api.responses.interrupts import (
     InterruptMarkResponse,
     ReviewerClaimResponse,
 )
-from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.reviewer_action_serializers import (
     AssignRequest,
     BulkDecisionsRequest,
@@ -42,19 +39,17 @@ from reviewqueue.api.serializers.run_serializers import EmptyRequest
 class ClaimView(ApiView):
     """A reviewer's claim."""
 
-    @describe(
-        Operation(
-            id="claim",
-            summary="Claim an interrupt for a while, or renew the claim",
-            who=PERSON,
-            request=EmptyRequest,
-            responses={200: ReviewerClaimResponse},
-            refusals=("not_found", "self_review", "claimed_by_other", *CLOSED),
-        )
+    @Operation(
+        id="claim",
+        summary="Claim an interrupt for a while, or renew the claim",
+        who=PERSON,
+        request=EmptyRequest,
+        responses={200: ReviewerClaimResponse},
+        refusals=("not_found", "self_review", "claimed_by_other", *CLOSED),
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
-        validated(EmptyRequest, body_of(request))
+        self.validated_body(request)
         interrupt = reviewer_actions.claim_request(responder=person, interrupt_id=interrupt_id)
         return Response(ReviewerClaimResponse.serialize(interrupt))
 
@@ -62,19 +57,17 @@ class ClaimView(ApiView):
 class ReleaseView(ApiView):
     """The end of a reviewer's claim."""
 
-    @describe(
-        Operation(
-            id="release",
-            summary="Release an interrupt",
-            who=PERSON,
-            request=EmptyRequest,
-            responses={200: ReviewerClaimResponse},
-            refusals=("not_found", "claimed_by_other"),
-        )
+    @Operation(
+        id="release",
+        summary="Release an interrupt",
+        who=PERSON,
+        request=EmptyRequest,
+        responses={200: ReviewerClaimResponse},
+        refusals=("not_found", "claimed_by_other"),
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
-        validated(EmptyRequest, body_of(request))
+        self.validated_body(request)
         interrupt = reviewer_actions.release_request(responder=person, interrupt_id=interrupt_id)
         return Response(ReviewerClaimResponse.serialize(interrupt))
 
@@ -82,20 +75,18 @@ class ReleaseView(ApiView):
 class AssignView(ApiView):
     """The people who decide an interrupt."""
 
-    @describe(
-        Operation(
-            id="assign",
-            summary="Assign an interrupt to people",
-            description="For leads of the queue and operators. An empty list returns it to the queue.",
-            who=PERSON,
-            request=AssignRequest,
-            responses={200: AssignmentResponse},
-            refusals=("not_found", "no_decider", "policy_refuses", *CLOSED),
-        )
+    @Operation(
+        id="assign",
+        summary="Assign an interrupt to people",
+        description="For leads of the queue and operators. An empty list returns it to the queue.",
+        who=PERSON,
+        request=AssignRequest,
+        responses={200: AssignmentResponse},
+        refusals=("not_found", "no_decider", "policy_refuses", *CLOSED),
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
-        named = validated(AssignRequest, body_of(request))["people"]
+        named = self.validated_body(request)["people"]
         interrupt = reviewer_actions.assign_request(responder=person, interrupt_id=interrupt_id, people=_people(named))
         return Response(AssignmentResponse.serialize(Assignment(interrupt=interrupt, assignees=named)))
 
@@ -112,20 +103,18 @@ def _people(addresses: list[str]) -> list[AbstractUser]:
 class ExtendView(ApiView):
     """The deadline of an interrupt."""
 
-    @describe(
-        Operation(
-            id="extend",
-            summary="Extend the deadline of an interrupt",
-            description="For leads of the queue and operators, up to the longest deadline of the policy.",
-            who=PERSON,
-            request=ExtendRequest,
-            responses={200: InterruptMarkResponse},
-            refusals=("not_found", "policy_refuses", *CLOSED),
-        )
+    @Operation(
+        id="extend",
+        summary="Extend the deadline of an interrupt",
+        description="For leads of the queue and operators, up to the longest deadline of the policy.",
+        who=PERSON,
+        request=ExtendRequest,
+        responses={200: InterruptMarkResponse},
+        refusals=("not_found", "policy_refuses", *CLOSED),
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
-        by = validated(ExtendRequest, body_of(request))["by"]
+        by = self.validated_body(request)["by"]
         interrupt = reviewer_actions.extend_deadline(responder=person, interrupt_id=interrupt_id, by=by)
         return Response(InterruptMarkResponse.serialize(interrupt))
 
@@ -133,20 +122,18 @@ class ExtendView(ApiView):
 class UndoView(ApiView):
     """The undo of a decision."""
 
-    @describe(
-        Operation(
-            id="undo",
-            summary="Undo your decision",
-            description="Within the time that the policy allows, and before a worker has claimed the answer.",
-            who=PERSON,
-            request=EmptyRequest,
-            responses={200: InterruptMarkResponse},
-            refusals=("not_found", "undo_too_late"),
-        )
+    @Operation(
+        id="undo",
+        summary="Undo your decision",
+        description="Within the time that the policy allows, and before a worker has claimed the answer.",
+        who=PERSON,
+        request=EmptyRequest,
+        responses={200: InterruptMarkResponse},
+        refusals=("not_found", "undo_too_late"),
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
-        validated(EmptyRequest, body_of(request))
+        self.validated_body(request)
         interrupt = reviewer_actions.undo_decision(responder=person, interrupt_id=interrupt_id)
         return Response(InterruptMarkResponse.serialize(interrupt))
 
@@ -154,36 +141,32 @@ class UndoView(ApiView):
 class CommentsView(ApiView):
     """The comments of reviewers. The agent never sees them."""
 
-    @describe(
-        Operation(
-            id="list_comments",
-            summary="List the comments on an interrupt, newest first",
-            who=PERSON,
-            responses={200: CommentListResponse},
-            refusals=("not_found",),
-            query=PAGE,
-        )
+    @Operation(
+        id="list_comments",
+        summary="List the comments on an interrupt, newest first",
+        who=PERSON,
+        responses={200: CommentListResponse},
+        refusals=("not_found",),
+        query=PAGE,
     )
     def get(self, request: Request, interrupt_id: str) -> Response:
-        query = validated_query(request, *PAGE)
+        query = self.validated_query(request)
         interrupt = resume_gateway.get_visible_interrupt(person_of(request), interrupt_id)
         found = page(interrupt.comments.select_related("person"), query, sized="text")
         return Response(CommentListResponse.serialize(found))
 
-    @describe(
-        Operation(
-            id="comment",
-            summary="Comment on an interrupt",
-            description="Other reviewers see the comment; the agent never does.",
-            who=PERSON,
-            request=CommentRequest,
-            responses={201: CommentResponse},
-            refusals=("not_found",),
-        )
+    @Operation(
+        id="comment",
+        summary="Comment on an interrupt",
+        description="Other reviewers see the comment; the agent never does.",
+        who=PERSON,
+        request=CommentRequest,
+        responses={201: CommentResponse},
+        refusals=("not_found",),
     )
     def post(self, request: Request, interrupt_id: str) -> Response:
         person = person_of(request)
-        text = validated(CommentRequest, body_of(request))["text"]
+        text = self.validated_body(request)["text"]
         comment = reviewer_actions.add_comment(responder=person, interrupt_id=interrupt_id, text=text)
         return Response(CommentResponse.serialize(comment), status=201)
 
@@ -191,21 +174,19 @@ class CommentsView(ApiView):
 class BulkDecisionsView(ApiView):
     """Decisions on several interrupts."""
 
-    @describe(
-        Operation(
-            id="decide_many",
-            summary="Decide several interrupts",
-            description="Each decision is judged by itself and has its own result. An id that is missing, repeated or not "
-            "visible to you refuses the whole call, and nothing is stored.",
-            who=PERSON,
-            request=BulkDecisionsRequest,
-            responses={207: BulkDecisionsResponse},
-            idempotency_key=True,
-        )
+    @Operation(
+        id="decide_many",
+        summary="Decide several interrupts",
+        description="Each decision is judged by itself and has its own result. An id that is missing, repeated or not "
+        "visible to you refuses the whole call, and nothing is stored.",
+        who=PERSON,
+        request=BulkDecisionsRequest,
+        responses={207: BulkDecisionsResponse},
+        idempotency_key=True,
     )
     def post(self, request: Request) -> Response:
         person, key = person_of(request), request_key(request)
-        sent = validated(BulkDecisionsRequest, body_of(request))["decisions"]
+        sent = self.validated_body(request)["decisions"]
         _refuse_unknown(person, [decision["interrupt"] for decision in sent])
         results = [_decide(person, decision, key) for decision in sent]
         return Response(BulkDecisionsResponse.serialize(results), status=207)

@@ -11,8 +11,7 @@ from ledger.actors import person_actor
 from ledger.errors import NotFound
 from reviewqueue import permissions
 from reviewqueue.api.authentication import Caller, controller_of, person_of
-from reviewqueue.api.base_view import ApiView, body_of
-from reviewqueue.api.openapi.operations import CONTROLLER, PERSON, Operation, describe
+from reviewqueue.api.base_view import CONTROLLER, PERSON, ApiView, Operation, body_of
 from reviewqueue.api.responses.runs import HaltResponse, HaltState, RetaggedRunResponse, RunControlResponse
 from reviewqueue.api.scoped_querysets import runs_of
 from reviewqueue.api.serializers.fields import validated
@@ -51,16 +50,14 @@ def _own_run(caller: Caller) -> Callable[[Run], None]:
 class PauseRunView(ApiView):
     """The pause of a run."""
 
-    @describe(
-        Operation(
-            id="pause_run",
-            summary="Pause a run at its next safe point",
-            description=_TWICE,
-            who=CONTROLLER,
-            request=OptionalReasonRequest,
-            responses={200: RunControlResponse},
-            refusals=("not_found", "run_finished", "run_cancelled", "self_review"),
-        )
+    @Operation(
+        id="pause_run",
+        summary="Pause a run at its next safe point",
+        description=_TWICE,
+        who=CONTROLLER,
+        request=OptionalReasonRequest,
+        responses={200: RunControlResponse},
+        refusals=("not_found", "run_finished", "run_cancelled", "self_review"),
     )
     def post(self, request: Request, run_id: str) -> Response:
         return _control(request, run_id, control_run.pause_run)
@@ -69,16 +66,14 @@ class PauseRunView(ApiView):
 class ResumeRunView(ApiView):
     """The end of a pause."""
 
-    @describe(
-        Operation(
-            id="resume_run",
-            summary="Resume a paused run",
-            description=_TWICE,
-            who=CONTROLLER,
-            request=OptionalReasonRequest,
-            responses={200: RunControlResponse},
-            refusals=("not_found", "run_finished", "run_cancelled", "self_review"),
-        )
+    @Operation(
+        id="resume_run",
+        summary="Resume a paused run",
+        description=_TWICE,
+        who=CONTROLLER,
+        request=OptionalReasonRequest,
+        responses={200: RunControlResponse},
+        refusals=("not_found", "run_finished", "run_cancelled", "self_review"),
     )
     def post(self, request: Request, run_id: str) -> Response:
         return _control(request, run_id, control_run.resume_run)
@@ -87,16 +82,14 @@ class ResumeRunView(ApiView):
 class CancelRunView(ApiView):
     """The cancellation of a run."""
 
-    @describe(
-        Operation(
-            id="cancel_run",
-            summary="Cancel a run",
-            description=_TWICE,
-            who=CONTROLLER,
-            request=OptionalReasonRequest,
-            responses={200: RunControlResponse},
-            refusals=("not_found", "run_finished", "self_review"),
-        )
+    @Operation(
+        id="cancel_run",
+        summary="Cancel a run",
+        description=_TWICE,
+        who=CONTROLLER,
+        request=OptionalReasonRequest,
+        responses={200: RunControlResponse},
+        refusals=("not_found", "run_finished", "self_review"),
     )
     def post(self, request: Request, run_id: str) -> Response:
         return _control(request, run_id, control_run.cancel_run)
@@ -105,20 +98,18 @@ class CancelRunView(ApiView):
 class RestartRunView(ApiView):
     """The restart of an ended run."""
 
-    @describe(
-        Operation(
-            id="restart_run",
-            summary="Restart an ended run with its effect ledger",
-            description="You must choose `keep` or `redo` for every failed or compensated effect.",
-            who=PERSON,
-            request=RestartRunRequest,
-            responses={200: RunControlResponse},
-            refusals=("not_found", "run_active", "run_finished", "agent_halted", "self_review", "snapshot_erased"),
-        )
+    @Operation(
+        id="restart_run",
+        summary="Restart an ended run with its effect ledger",
+        description="You must choose `keep` or `redo` for every failed or compensated effect.",
+        who=PERSON,
+        request=RestartRunRequest,
+        responses={200: RunControlResponse},
+        refusals=("not_found", "run_active", "run_finished", "agent_halted", "self_review", "snapshot_erased"),
     )
     def post(self, request: Request, run_id: str) -> Response:
         person = person_of(request)
-        sent = validated(RestartRunRequest, body_of(request))
+        sent = self.validated_body(request)
         run = control_run.restart_run(
             run_id=run_id,
             person=person,
@@ -133,21 +124,19 @@ class RestartRunView(ApiView):
 class RetagRunView(ApiView):
     """The code version of a run."""
 
-    @describe(
-        Operation(
-            id="retag_run",
-            summary="Give a run to another version of its agent's code",
-            description="For owners of the agent and operators, while no worker holds a lease. Holds for want of a version "
-            "that can read the checkpoint are lifted.",
-            who=PERSON,
-            request=RetagRunRequest,
-            responses={200: RetaggedRunResponse},
-            refusals=("not_found", "already_claimed", "run_cancelled", "run_finished"),
-        )
+    @Operation(
+        id="retag_run",
+        summary="Give a run to another version of its agent's code",
+        description="For owners of the agent and operators, while no worker holds a lease. Holds for want of a version "
+        "that can read the checkpoint are lifted.",
+        who=PERSON,
+        request=RetagRunRequest,
+        responses={200: RetaggedRunResponse},
+        refusals=("not_found", "already_claimed", "run_cancelled", "run_finished"),
     )
     def post(self, request: Request, run_id: str) -> Response:
         person = person_of(request)
-        sent = validated(RetagRunRequest, body_of(request))
+        sent = self.validated_body(request)
         run = control_run.retag_run(
             run_id=run_id,
             actor=person_actor(person),
@@ -161,21 +150,19 @@ class RetagRunView(ApiView):
 class HaltView(ApiView):
     """The kill switch of an agent, or of all agents."""
 
-    @describe(
-        Operation(
-            id="halt",
-            summary="Halt an agent, or `all` agents",
-            description="The kill switch: none of its runs starts, continues or begins an effect. The response lists the "
-            "effects in flight.",
-            who=PERSON,
-            request=ReasonRequest,
-            responses={200: HaltResponse},
-            refusals=("not_found",),
-        )
+    @Operation(
+        id="halt",
+        summary="Halt an agent, or `all` agents",
+        description="The kill switch: none of its runs starts, continues or begins an effect. The response lists the "
+        "effects in flight.",
+        who=PERSON,
+        request=ReasonRequest,
+        responses={200: HaltResponse},
+        refusals=("not_found",),
     )
     def post(self, request: Request, slug: str) -> Response:
         person = person_of(request)
-        reason = validated(ReasonRequest, body_of(request))["reason"]
+        reason = self.validated_body(request)["reason"]
         halted = kill_switch.halt(person, slug=slug, reason=reason)
         state = HaltState(agents=halted.agents, halted=True, effects_under_way=halted.under_way)
         return Response(HaltResponse.serialize(state))
@@ -184,19 +171,17 @@ class HaltView(ApiView):
 class LiftHaltView(ApiView):
     """The end of a halt."""
 
-    @describe(
-        Operation(
-            id="lift",
-            summary="Lift a halt",
-            description="For operators.",
-            who=PERSON,
-            request=ReasonRequest,
-            responses={200: HaltResponse},
-            refusals=("not_found",),
-        )
+    @Operation(
+        id="lift",
+        summary="Lift a halt",
+        description="For operators.",
+        who=PERSON,
+        request=ReasonRequest,
+        responses={200: HaltResponse},
+        refusals=("not_found",),
     )
     def post(self, request: Request, slug: str) -> Response:
         person = person_of(request)
-        reason = validated(ReasonRequest, body_of(request))["reason"]
+        reason = self.validated_body(request)["reason"]
         agents = kill_switch.lift(person, slug=slug, reason=reason)
         return Response(HaltResponse.serialize(HaltState(agents=agents, halted=False)))

@@ -13,20 +13,23 @@ from ledger.errors import NotFound
 from ledger.exact_json import ABSENT
 from reviewqueue import permissions
 from reviewqueue.api.authentication import caller_of, worker_of
-from reviewqueue.api.base_view import ApiView, body_of, lease_token, with_key
-from reviewqueue.api.openapi import examples
-from reviewqueue.api.openapi.operations import (
+from reviewqueue.api.base_view import (
     AGENT,
     ASKING,
     BOTH,
     UNDER_LEASE,
     WITH_KEY,
     WITH_PARENT,
+    ApiView,
     Operation,
-    describe,
+    body_of,
+    choice_parameter,
+    key_parameter,
+    lease_token,
+    with_key,
 )
+from reviewqueue.api.openapi import examples
 from reviewqueue.api.pagination import LIMIT, PAGE, ListPage, page, place_of
-from reviewqueue.api.query_parameters import choice_parameter, key_parameter, validated_query
 from reviewqueue.api.responses.continuations import EffectListResponse
 from reviewqueue.api.responses.interrupts import AskedInterrupt, AskResponse, InterruptListResponse, SuspendResponse
 from reviewqueue.api.responses.runs import (
@@ -85,19 +88,17 @@ KEY = key_parameter("key", "Your key of a run.")
 class AskView(ApiView):
     """A run and its only interrupt, without a lease."""
 
-    @describe(
-        Operation(
-            id="ask",
-            summary="Ask people with one call",
-            description="Starts a run with one interrupt and no lease. Poll the interrupt, then claim its `continuation`.",
-            who=AGENT,
-            request=AskRequest,
-            responses={201: AskResponse, 200: AskResponse},
-            refusals=("agent_halted", *WITH_PARENT, *ASKING),
-            idempotency_key=True,
-            example=examples.ASK,
-            example_response=examples.ASKED,
-        )
+    @Operation(
+        id="ask",
+        summary="Ask people with one call",
+        description="Starts a run with one interrupt and no lease. Poll the interrupt, then claim its `continuation`.",
+        who=AGENT,
+        request=AskRequest,
+        responses={201: AskResponse, 200: AskResponse},
+        refusals=("agent_halted", *WITH_PARENT, *ASKING),
+        idempotency_key=True,
+        example=examples.ASK,
+        example_response=examples.ASKED,
     )
     def post(self, request: Request) -> Response:
         agent, body = worker_of(request), with_key(request, body_of(request))
@@ -107,33 +108,32 @@ class AskView(ApiView):
 
 def create_ask(agent: Agent, body: Any) -> tuple[AskedInterrupt, bool]:
     """Validate an ask, whose body has its key, and create it. Return whether it is new."""
+    started, interrupt = start_run.create_ask(
+        agent=agent, ask=requested_ask(body), check_assignees=permissions.check_assignees
+    )
+    return AskedInterrupt(interrupt=interrupt, run=started.run), started.created
+
+
+def requested_ask(body: Any) -> start_run.NewAsk:
+    """Validate the body of an ask, which has its key."""
     asked = validated(AskRequest, body)
     state = None if asked["state"] is ABSENT else asked["state"]
     wait = asked_wait(_interrupt_of(body), asked)
-    started, interrupt = start_run.create_ask(
-        agent=agent,
-        request=_run_request(body, asked, wait),
-        wait=wait,
-        state=state,
-        check_assignees=permissions.check_assignees,
-    )
-    return AskedInterrupt(interrupt=interrupt, run=started.run), started.created
+    return start_run.NewAsk(request=_run_request(body, asked, wait), wait=wait, state=state)
 
 
 class RunsView(ApiView):
     """All runs that the caller may see."""
 
-    @describe(
-        Operation(
-            id="list_runs",
-            summary="List runs, newest first",
-            who=BOTH,
-            responses={200: RunListResponse},
-            query=(STATUS, KEY, *PAGE),
-        )
+    @Operation(
+        id="list_runs",
+        summary="List runs, newest first",
+        who=BOTH,
+        responses={200: RunListResponse},
+        query=(STATUS, KEY, *PAGE),
     )
     def get(self, request: Request) -> Response:
-        query = validated_query(request, STATUS, KEY, *PAGE)
+        query = self.validated_query(request)
         caller = caller_of(request)
         if "key" in query or query.get("status") == "":
             rows = runs_of(caller).filter(**{name: query[name] for name in ("status", "key") if name in query})
@@ -144,20 +144,18 @@ class RunsView(ApiView):
         rows = rows.select_related("agent", "initiator", "parent")
         return Response(RunListResponse.serialize(page(rows, query, sized="metadata")))
 
-    @describe(
-        Operation(
-            id="start_run",
-            summary="Start a run",
-            description="You get its first lease, unless `lease_seconds` is 0. A repeated call with the same key finds the "
-            "same run.",
-            who=AGENT,
-            request=StartRunRequest,
-            responses={201: StartedRunResponse, 200: StartedRunResponse},
-            refusals=("agent_halted", *WITH_PARENT, *WITH_KEY),
-            idempotency_key=True,
-            example=examples.RUN,
-            example_response=examples.STARTED,
-        )
+    @Operation(
+        id="start_run",
+        summary="Start a run",
+        description="You get its first lease, unless `lease_seconds` is 0. A repeated call with the same key finds the "
+        "same run.",
+        who=AGENT,
+        request=StartRunRequest,
+        responses={201: StartedRunResponse, 200: StartedRunResponse},
+        refusals=("agent_halted", *WITH_PARENT, *WITH_KEY),
+        idempotency_key=True,
+        example=examples.RUN,
+        example_response=examples.STARTED,
     )
     def post(self, request: Request) -> Response:
         agent, body = worker_of(request), with_key(request, body_of(request))
@@ -188,17 +186,15 @@ def _run_request(body: Any, asked: dict[str, Any], wait: RequestedInterrupt | No
 class RunView(ApiView):
     """One run."""
 
-    @describe(
-        Operation(
-            id="read_run",
-            summary="Get a run, its status and what it waits for",
-            who=BOTH,
-            responses={200: RunDetailResponse},
-            refusals=("not_found",),
-        )
+    @Operation(
+        id="read_run",
+        summary="Get a run, its status and what it waits for",
+        who=BOTH,
+        responses={200: RunDetailResponse},
+        refusals=("not_found",),
     )
     def get(self, request: Request, run_id: str) -> Response:
-        validated_query(request)
+        self.validated_query(request)
         run = find_run(caller_of(request), run_id)
         detail = RunDetail(
             run=run,
@@ -215,18 +211,16 @@ class RunView(ApiView):
 class TimelineView(ApiView):
     """The timeline of a run."""
 
-    @describe(
-        Operation(
-            id="list_timeline",
-            summary="List the events of a run, oldest first",
-            who=BOTH,
-            responses={200: TimelineResponse},
-            refusals=("not_found",),
-            query=PAGE,
-        )
+    @Operation(
+        id="list_timeline",
+        summary="List the events of a run, oldest first",
+        who=BOTH,
+        responses={200: TimelineResponse},
+        refusals=("not_found",),
+        query=PAGE,
     )
     def get(self, request: Request, run_id: str) -> Response:
-        query = validated_query(request, *PAGE)
+        query = self.validated_query(request)
         caller = caller_of(request)
         found = page(find_run(caller, run_id).events.all(), query, by="seq")
         if caller.person is not None:
@@ -238,19 +232,17 @@ class TimelineView(ApiView):
 class RunEffectsView(ApiView):
     """The effect ledger of a run."""
 
-    @describe(
-        Operation(
-            id="list_effects",
-            summary="List the effects of a run, oldest first",
-            description="A page ends early, with a `next`, before its receipts exceed a million characters.",
-            who=BOTH,
-            responses={200: EffectListResponse},
-            refusals=("not_found",),
-            query=PAGE,
-        )
+    @Operation(
+        id="list_effects",
+        summary="List the effects of a run, oldest first",
+        description="A page ends early, with a `next`, before its receipts exceed a million characters.",
+        who=BOTH,
+        responses={200: EffectListResponse},
+        refusals=("not_found",),
+        query=PAGE,
     )
     def get(self, request: Request, run_id: str) -> Response:
-        query = validated_query(request, *PAGE)
+        query = self.validated_query(request)
         rows = effect_queries.effects_for_list(find_run(caller_of(request), run_id).public_id)
         return Response(EffectListResponse.serialize(page(rows, query, by="id", sized="receipt")))
 
@@ -258,20 +250,18 @@ class RunEffectsView(ApiView):
 class CheckpointsView(ApiView):
     """The checkpoints of a run."""
 
-    @describe(
-        Operation(
-            id="commit_checkpoint",
-            summary="Commit a checkpoint",
-            description="A repeated call is recognized by `after`. If `control` is `pause` or `cancel`, the run has stopped "
-            "here and the lease has ended.",
-            who=AGENT,
-            request=CommitCheckpointRequest,
-            responses={201: CommittedCheckpointResponse, 200: CommittedCheckpointResponse},
-            refusals=(*UNDER_LEASE, "stale_version"),
-            lease=True,
-            example=examples.CHECKPOINT,
-            example_response=examples.REACHED,
-        )
+    @Operation(
+        id="commit_checkpoint",
+        summary="Commit a checkpoint",
+        description="A repeated call is recognized by `after`. If `control` is `pause` or `cancel`, the run has stopped "
+        "here and the lease has ended.",
+        who=AGENT,
+        request=CommitCheckpointRequest,
+        responses={201: CommittedCheckpointResponse, 200: CommittedCheckpointResponse},
+        refusals=(*UNDER_LEASE, "stale_version"),
+        lease=True,
+        example=examples.CHECKPOINT,
+        example_response=examples.REACHED,
     )
     def post(self, request: Request, run_id: str) -> Response:
         agent, token, body = worker_of(request), lease_token(request), body_of(request)
@@ -290,19 +280,17 @@ class CheckpointsView(ApiView):
 class CheckpointView(ApiView):
     """One checkpoint."""
 
-    @describe(
-        Operation(
-            id="read_checkpoint",
-            summary="Get a checkpoint with its state and facts",
-            description="The state of an ended run is kept for a limited time; then the call is refused with "
-            "`snapshot_erased`, which has its digest.",
-            who=BOTH,
-            responses={200: CheckpointResponse},
-            refusals=("not_found", "snapshot_erased"),
-        )
+    @Operation(
+        id="read_checkpoint",
+        summary="Get a checkpoint with its state and facts",
+        description="The state of an ended run is kept for a limited time; then the call is refused with "
+        "`snapshot_erased`, which has its digest.",
+        who=BOTH,
+        responses={200: CheckpointResponse},
+        refusals=("not_found", "snapshot_erased"),
     )
     def get(self, request: Request, run_id: str, number: int) -> Response:
-        validated_query(request)
+        self.validated_query(request)
         run = find_run(caller_of(request), run_id)
         checkpoint = run.checkpoints.select_related("file").filter(number=number).first()
         if checkpoint is None:
@@ -316,37 +304,33 @@ class CheckpointView(ApiView):
 class RunInterruptsView(ApiView):
     """The interrupts of a run."""
 
-    @describe(
-        Operation(
-            id="list_interrupts_of_run",
-            summary="List the interrupts of a run, newest first",
-            who=BOTH,
-            responses={200: InterruptListResponse},
-            refusals=("not_found",),
-            query=PAGE,
-        )
+    @Operation(
+        id="list_interrupts_of_run",
+        summary="List the interrupts of a run, newest first",
+        who=BOTH,
+        responses={200: InterruptListResponse},
+        refusals=("not_found",),
+        query=PAGE,
     )
     def get(self, request: Request, run_id: str) -> Response:
-        query = validated_query(request, *PAGE)
+        query = self.validated_query(request)
         caller = caller_of(request)
         rows = interrupts_of_run(caller, find_run(caller, run_id)).select_related("queue", "run")
         return Response(InterruptListResponse.serialize(page(rows, query)))
 
-    @describe(
-        Operation(
-            id="suspend",
-            summary="Suspend a run until people answer",
-            description="Commits a checkpoint, creates interrupts and ends the lease in one transaction. If a worker with "
-            "a live lease repeats the call with the same keys after the answers, it keeps the lease and gets them in "
-            "`answers`.",
-            who=AGENT,
-            request=SuspendRequest,
-            responses={201: SuspendResponse, 200: SuspendResponse},
-            refusals=(*UNDER_LEASE, "run_cancelled", "stale_version", "in_doubt", *ASKING),
-            lease=True,
-            example=examples.SUSPEND,
-            example_response=examples.SUSPENDED,
-        )
+    @Operation(
+        id="suspend",
+        summary="Suspend a run until people answer",
+        description="Commits a checkpoint, creates interrupts and ends the lease in one transaction. If a worker with "
+        "a live lease repeats the call with the same keys after the answers, it keeps the lease and gets them in "
+        "`answers`.",
+        who=AGENT,
+        request=SuspendRequest,
+        responses={201: SuspendResponse, 200: SuspendResponse},
+        refusals=(*UNDER_LEASE, "run_cancelled", "stale_version", "in_doubt", *ASKING),
+        lease=True,
+        example=examples.SUSPEND,
+        example_response=examples.SUSPENDED,
     )
     def post(self, request: Request, run_id: str) -> Response:
         agent, token, body = worker_of(request), lease_token(request), body_of(request)
@@ -371,21 +355,19 @@ class RunInterruptsView(ApiView):
 class ReportFactsView(ApiView):
     """The facts that a worker checks."""
 
-    @describe(
-        Operation(
-            id="report_facts",
-            summary="Report the facts that the worker checks",
-            description="After a claim, before the first effect.",
-            who=AGENT,
-            request=ReportFactsRequest,
-            responses={200: JudgedFactsResponse},
-            refusals=UNDER_LEASE,
-            lease=True,
-        )
+    @Operation(
+        id="report_facts",
+        summary="Report the facts that the worker checks",
+        description="After a claim, before the first effect.",
+        who=AGENT,
+        request=ReportFactsRequest,
+        responses={200: JudgedFactsResponse},
+        refusals=UNDER_LEASE,
+        lease=True,
     )
     def post(self, request: Request, run_id: str) -> Response:
         agent, token = worker_of(request), lease_token(request)
-        sent = validated(ReportFactsRequest, body_of(request))
+        sent = self.validated_body(request)
         values = {fact["name"]: fact["value"] for fact in sent["facts"]}
         judged = reconcile_facts.report_facts(agent=agent, run_id=run_id, token=token, values=values)
         return Response(JudgedFactsResponse.serialize(judged))
@@ -394,20 +376,18 @@ class ReportFactsView(ApiView):
 class LeaseView(ApiView):
     """The lease of a run."""
 
-    @describe(
-        Operation(
-            id="extend_lease",
-            summary="Send a heartbeat, which extends the lease",
-            who=AGENT,
-            request=HeartbeatRequest,
-            responses={200: HeartbeatResponse},
-            refusals=UNDER_LEASE,
-            lease=True,
-        )
+    @Operation(
+        id="extend_lease",
+        summary="Send a heartbeat, which extends the lease",
+        who=AGENT,
+        request=HeartbeatRequest,
+        responses={200: HeartbeatResponse},
+        refusals=UNDER_LEASE,
+        lease=True,
     )
     def post(self, request: Request, run_id: str) -> Response:
         agent, token = worker_of(request), lease_token(request)
-        said = validated(HeartbeatRequest, body_of(request))["progress"]
+        said = self.validated_body(request)["progress"]
         progress = None
         if said is not None:
             progress = extend_lease.ReportedProgress(**said | {"spent": said["spent"] or ""})
@@ -418,24 +398,22 @@ class LeaseView(ApiView):
 class ReleaseLeaseView(ApiView):
     """The end of a lease, by its holder."""
 
-    @describe(
-        Operation(
-            id="hand_back",
-            summary="Release the lease of a run",
-            description="`retry`: another worker can continue at once. `incompatible` or `unknown_checkpoint`: this code "
-            "cannot read the checkpoint; the answers stay, and the run is not offered to this version again. Other versions "
-            "can claim it at once; after three versions the run gets a hold (`stranded`) until one that can read the "
-            "checkpoint claims it.",
-            who=AGENT,
-            request=ReleaseLeaseRequest,
-            responses={200: RunStatusResponse},
-            refusals=UNDER_LEASE,
-            lease=True,
-        )
+    @Operation(
+        id="hand_back",
+        summary="Release the lease of a run",
+        description="`retry`: another worker can continue at once. `incompatible` or `unknown_checkpoint`: this code "
+        "cannot read the checkpoint; the answers stay, and the run is not offered to this version again. Other versions "
+        "can claim it at once; after three versions the run gets a hold (`stranded`) until one that can read the "
+        "checkpoint claims it.",
+        who=AGENT,
+        request=ReleaseLeaseRequest,
+        responses={200: RunStatusResponse},
+        refusals=UNDER_LEASE,
+        lease=True,
     )
     def post(self, request: Request, run_id: str) -> Response:
         agent, token = worker_of(request), lease_token(request)
-        sent = validated(ReleaseLeaseRequest, body_of(request))
+        sent = self.validated_body(request)
         detail = sent["detail"] or ""
         run = release_lease.hand_back_run(agent=agent, run_id=run_id, token=token, reason=sent["reason"], detail=detail)
         return Response(RunStatusResponse.serialize(run))
@@ -444,20 +422,18 @@ class ReleaseLeaseView(ApiView):
 class CompleteRunView(ApiView):
     """The completion of a run."""
 
-    @describe(
-        Operation(
-            id="complete_run",
-            summary="Complete a run",
-            who=AGENT,
-            request=CompleteRunRequest,
-            responses={200: RunStatusResponse},
-            refusals=(*UNDER_LEASE, "run_cancelled", "open_interrupts", "in_doubt"),
-            lease=True,
-        )
+    @Operation(
+        id="complete_run",
+        summary="Complete a run",
+        who=AGENT,
+        request=CompleteRunRequest,
+        responses={200: RunStatusResponse},
+        refusals=(*UNDER_LEASE, "run_cancelled", "open_interrupts", "in_doubt"),
+        lease=True,
     )
     def post(self, request: Request, run_id: str) -> Response:
         agent, token = worker_of(request), lease_token(request)
-        result = validated(CompleteRunRequest, body_of(request))["result"]
+        result = self.validated_body(request)["result"]
         result = None if result is ABSENT else result
         run = complete_run.complete_run(agent=agent, run_id=run_id, token=token, result=result)
         return Response(RunStatusResponse.serialize(run))
@@ -466,19 +442,17 @@ class CompleteRunView(ApiView):
 class FailRunView(ApiView):
     """The failure of a run, reported by its worker."""
 
-    @describe(
-        Operation(
-            id="fail_run",
-            summary="Fail a run",
-            who=AGENT,
-            request=FailRunRequest,
-            responses={200: RunStatusResponse},
-            refusals=(*UNDER_LEASE, "run_cancelled", "open_interrupts"),
-            lease=True,
-        )
+    @Operation(
+        id="fail_run",
+        summary="Fail a run",
+        who=AGENT,
+        request=FailRunRequest,
+        responses={200: RunStatusResponse},
+        refusals=(*UNDER_LEASE, "run_cancelled", "open_interrupts"),
+        lease=True,
     )
     def post(self, request: Request, run_id: str) -> Response:
         agent, token = worker_of(request), lease_token(request)
-        error = validated(FailRunRequest, body_of(request))["error"]
+        error = self.validated_body(request)["error"]
         run = complete_run.fail_run(agent=agent, run_id=run_id, token=token, error=error)
         return Response(RunStatusResponse.serialize(run))

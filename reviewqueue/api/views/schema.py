@@ -5,10 +5,8 @@ from __future__ import annotations
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from reviewqueue.api.base_view import ApiView
+from reviewqueue.api.base_view import ANYONE, ApiView, Operation, choice_parameter
 from reviewqueue.api.openapi.document import document_as
-from reviewqueue.api.openapi.operations import ANYONE, Operation, describe
-from reviewqueue.api.query_parameters import choice_parameter, validated_query
 from reviewqueue.api.response_serializers import Type
 
 FORMAT = choice_parameter("format", "Format of the document.", ["json", "yaml"], default="json")
@@ -28,16 +26,14 @@ class SchemaView(ApiView):
     authentication_classes = []
     permission_classes = []
 
-    @describe(
-        Operation(
-            id="read_schema",
-            summary="This document",
-            who=ANYONE,
-            responses={200: _DOCUMENT},
-            query=(FORMAT,),
-            other_media_types={"application/yaml": _DOCUMENT},
-        )
+    @Operation(
+        id="read_schema",
+        summary="This document",
+        who=ANYONE,
+        responses={200: _DOCUMENT},
+        query=(FORMAT,),
+        other_media_types={"application/yaml": _DOCUMENT},
     )
     def get(self, request: Request) -> HttpResponse:
-        media_type = validated_query(request, FORMAT).get("format", "json")
+        media_type = self.validated_query(request).get("format", "json")
         return HttpResponse(document_as(media_type), content_type=f"application/{media_type}")

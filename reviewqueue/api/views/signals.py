@@ -10,12 +10,16 @@ from rest_framework.response import Response
 from ledger import clock
 from ledger.exact_json import ABSENT
 from reviewqueue.api.authentication import signaller_of
-from reviewqueue.api.base_view import ApiView, body_of
-from reviewqueue.api.openapi.operations import SIGNALLER, WITH_KEY, Operation, describe
+from reviewqueue.api.base_view import (
+    SIGNALLER,
+    WITH_KEY,
+    ApiView,
+    Operation,
+    choice_parameter,
+    key_parameter,
+)
 from reviewqueue.api.pagination import PAGE, ListPage, page
-from reviewqueue.api.query_parameters import choice_parameter, key_parameter, validated_query
 from reviewqueue.api.responses.interrupts import SIGNAL_STATUSES, SignalListResponse, SignalResponse, SignalState
-from reviewqueue.api.serializers.fields import validated
 from reviewqueue.api.serializers.interrupt_serializers import SignalRequest
 from runs import external_signals
 from runs.models import Signal
@@ -27,19 +31,17 @@ CORRELATION = key_parameter("correlation", "Correlation id of the signals.")
 class SignalsView(ApiView):
     """The signals of an agent."""
 
-    @describe(
-        Operation(
-            id="list_signals",
-            summary="List the agent's signals, newest first",
-            description="`dead`: no interrupt waited for the signal in its time, or its body was not valid.",
-            who=SIGNALLER,
-            responses={200: SignalListResponse},
-            query=(STATUS, CORRELATION, *PAGE),
-        )
+    @Operation(
+        id="list_signals",
+        summary="List the agent's signals, newest first",
+        description="`dead`: no interrupt waited for the signal in its time, or its body was not valid.",
+        who=SIGNALLER,
+        responses={200: SignalListResponse},
+        query=(STATUS, CORRELATION, *PAGE),
     )
     def get(self, request: Request) -> Response:
         agent = signaller_of(request)
-        query = validated_query(request, STATUS, CORRELATION, *PAGE)
+        query = self.validated_query(request)
         now = clock.now()
         rows = Signal.objects.filter(agent=agent).select_related("used_by")
         if "status" in query:
@@ -50,21 +52,19 @@ class SignalsView(ApiView):
         states = ListPage(rows=[_state_of(signal, now=now) for signal in found.rows], next=found.next)
         return Response(SignalListResponse.serialize(states))
 
-    @describe(
-        Operation(
-            id="send_signal",
-            summary="Send a signal",
-            description="It answers the interrupt with its correlation id, or is kept for a later one. A second request "
-            "with the same id finds the first signal. The key can have this scope alone.",
-            who=SIGNALLER,
-            request=SignalRequest,
-            responses={201: SignalResponse, 200: SignalResponse},
-            refusals=(*WITH_KEY, "input_invalid"),
-        )
+    @Operation(
+        id="send_signal",
+        summary="Send a signal",
+        description="It answers the interrupt with its correlation id, or is kept for a later one. A second request "
+        "with the same id finds the first signal. The key can have this scope alone.",
+        who=SIGNALLER,
+        request=SignalRequest,
+        responses={201: SignalResponse, 200: SignalResponse},
+        refusals=(*WITH_KEY, "input_invalid"),
     )
     def post(self, request: Request) -> Response:
         agent = signaller_of(request)
-        sent = validated(SignalRequest, body_of(request))
+        sent = self.validated_body(request)
         body = None if sent["body"] is ABSENT else sent["body"]
         told = external_signals.SignalRequest(
             sender_id=sent["id"], correlation=sent["correlation"], type=sent["type"], body=body

@@ -9,10 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from reviewqueue.api.authentication import person_of
-from reviewqueue.api.base_view import ApiView
-from reviewqueue.api.openapi.operations import PERSON, Operation, describe
+from reviewqueue.api.base_view import PERSON, ApiView, Operation
 from reviewqueue.api.pagination import PAGE, page
-from reviewqueue.api.query_parameters import validated_query
 from reviewqueue.api.responses.standing_rules import (
     StandingRuleListResponse,
     StandingRulePreviewResponse,
@@ -34,18 +32,16 @@ def _add(person: AbstractUser, **terms: Any) -> StandingRule:
 class StandingRulesView(ApiView):
     """The standing rules that a person can read."""
 
-    @describe(
-        Operation(
-            id="list_standing_rules",
-            summary="List standing rules, newest first",
-            description=READERS,
-            who=PERSON,
-            responses={200: StandingRuleListResponse},
-            query=PAGE,
-        )
+    @Operation(
+        id="list_standing_rules",
+        summary="List standing rules, newest first",
+        description=READERS,
+        who=PERSON,
+        responses={200: StandingRuleListResponse},
+        query=PAGE,
     )
     def get(self, request: Request) -> Response:
-        query = validated_query(request, *PAGE)
+        query = self.validated_query(request)
         rows = administration.visible_rules(person_of(request))
         return Response(StandingRuleListResponse.serialize(page(rows, query)))
 

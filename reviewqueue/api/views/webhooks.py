@@ -9,16 +9,19 @@ from rest_framework.response import Response
 from ledger import clock
 from ledger.actors import agent_actor
 from reviewqueue.api.authentication import worker_of
-from reviewqueue.api.base_view import ApiView, body_of, with_key
-from reviewqueue.api.openapi.operations import AGENT, WITH_KEY, Operation, describe
-from reviewqueue.api.pagination import LIMIT, PAGE, ListPage, page
-from reviewqueue.api.query_parameters import (
+from reviewqueue.api.base_view import (
+    AGENT,
+    WITH_KEY,
+    ApiView,
+    Operation,
+    body_of,
     choice_parameter,
     integer_parameter,
     invalid_query,
     text_parameter,
-    validated_query,
+    with_key,
 )
+from reviewqueue.api.pagination import LIMIT, PAGE, ListPage, page
 from reviewqueue.api.responses.webhooks import (
     CreatedWebhookResponse,
     DeletedWebhookResponse,
@@ -50,32 +53,28 @@ AFTER = integer_parameter(
 class WebhooksView(ApiView):
     """The endpoints of the agent."""
 
-    @describe(
-        Operation(
-            id="list_webhooks",
-            summary="List the agent's endpoints, newest first",
-            who=AGENT,
-            responses={200: WebhookListResponse},
-            query=PAGE,
-        )
+    @Operation(
+        id="list_webhooks",
+        summary="List the agent's endpoints, newest first",
+        who=AGENT,
+        responses={200: WebhookListResponse},
+        query=PAGE,
     )
     def get(self, request: Request) -> Response:
-        query = validated_query(request, *PAGE)
+        query = self.validated_query(request)
         found = page(endpoints.endpoints_of(worker_of(request)), query)
         states = ListPage(rows=[EndpointState(endpoint=row) for row in found.rows], next=found.next)
         return Response(WebhookListResponse.serialize(states))
 
-    @describe(
-        Operation(
-            id="register_webhook",
-            summary="Register an endpoint",
-            description="Only this response has the endpoint's secret (docs/webhooks.md).",
-            who=AGENT,
-            request=RegisterWebhookRequest,
-            responses={201: CreatedWebhookResponse, 200: CreatedWebhookResponse},
-            refusals=WITH_KEY,
-            idempotency_key=True,
-        )
+    @Operation(
+        id="register_webhook",
+        summary="Register an endpoint",
+        description="Only this response has the endpoint's secret (docs/webhooks.md).",
+        who=AGENT,
+        request=RegisterWebhookRequest,
+        responses={201: CreatedWebhookResponse, 200: CreatedWebhookResponse},
+        refusals=WITH_KEY,
+        idempotency_key=True,
     )
     def post(self, request: Request) -> Response:
         agent, body = worker_of(request), with_key(request, body_of(request))
@@ -90,19 +89,17 @@ class WebhookView(ApiView):
 
     http_method_names = ["delete"]
 
-    @describe(
-        Operation(
-            id="delete_webhook",
-            summary="Delete an endpoint",
-            who=AGENT,
-            request=EmptyRequest,
-            responses={200: DeletedWebhookResponse},
-            refusals=("not_found",),
-        )
+    @Operation(
+        id="delete_webhook",
+        summary="Delete an endpoint",
+        who=AGENT,
+        request=EmptyRequest,
+        responses={200: DeletedWebhookResponse},
+        refusals=("not_found",),
     )
     def delete(self, request: Request, endpoint_id: str) -> Response:
         agent = worker_of(request)
-        validated(EmptyRequest, body_of(request))
+        self.validated_body(request)
         endpoints.delete_endpoint(agent=agent, endpoint_id=endpoint_id)
         return Response(DeletedWebhookResponse.serialize(endpoint_id))
 
@@ -110,20 +107,18 @@ class WebhookView(ApiView):
 class RotateSecretView(ApiView):
     """The secret of an endpoint."""
 
-    @describe(
-        Operation(
-            id="rotate_webhook",
-            summary="Make a new secret for an endpoint",
-            description="Messages are also signed with the secrets before it for a day.",
-            who=AGENT,
-            request=EmptyRequest,
-            responses={200: CreatedWebhookResponse},
-            refusals=("not_found",),
-        )
+    @Operation(
+        id="rotate_webhook",
+        summary="Make a new secret for an endpoint",
+        description="Messages are also signed with the secrets before it for a day.",
+        who=AGENT,
+        request=EmptyRequest,
+        responses={200: CreatedWebhookResponse},
+        refusals=("not_found",),
     )
     def post(self, request: Request, endpoint_id: str) -> Response:
         agent = worker_of(request)
-        validated(EmptyRequest, body_of(request))
+        self.validated_body(request)
         made = endpoints.rotate_secret(agent=agent, endpoint_id=endpoint_id)
         state = EndpointState(
             endpoint=made.endpoint, secret=made.secret, old_secrets_until=clock.now() + endpoints.OVERLAP
@@ -134,17 +129,15 @@ class RotateSecretView(ApiView):
 class DeliveriesView(ApiView):
     """The log of messages to the agent's endpoints."""
 
-    @describe(
-        Operation(
-            id="list_deliveries",
-            summary="List deliveries, newest first",
-            who=AGENT,
-            responses={200: DeliveryListResponse},
-            query=(WEBHOOK, STATUS, *PAGE),
-        )
+    @Operation(
+        id="list_deliveries",
+        summary="List deliveries, newest first",
+        who=AGENT,
+        responses={200: DeliveryListResponse},
+        query=(WEBHOOK, STATUS, *PAGE),
     )
     def get(self, request: Request) -> Response:
-        query = validated_query(request, WEBHOOK, STATUS, *PAGE)
+        query = self.validated_query(request)
         agent = worker_of(request)
         rows = deliveries_of(agent)
         if "webhook" in query:
@@ -167,20 +160,18 @@ def deliveries_of(agent: Agent) -> QuerySet[Delivery]:
 class RedeliverView(ApiView):
     """Another delivery of a message."""
 
-    @describe(
-        Operation(
-            id="redeliver",
-            summary="Send a message again",
-            description="The message has the same id and body.",
-            who=AGENT,
-            request=EmptyRequest,
-            responses={200: DeliveryResponse},
-            refusals=("not_found", "not_ready"),
-        )
+    @Operation(
+        id="redeliver",
+        summary="Send a message again",
+        description="The message has the same id and body.",
+        who=AGENT,
+        request=EmptyRequest,
+        responses={200: DeliveryResponse},
+        refusals=("not_found", "not_ready"),
     )
     def post(self, request: Request, delivery_id: str) -> Response:
         agent = worker_of(request)
-        validated(EmptyRequest, body_of(request))
+        self.validated_body(request)
         ordered = deliveries.resend_message(agent=agent, delivery_id=delivery_id, by=agent_actor(agent.slug))
         return Response(DeliveryResponse.serialize(deliveries_of(agent).get(pk=ordered.pk)))
 
@@ -188,17 +179,15 @@ class RedeliverView(ApiView):
 class FeedView(ApiView):
     """The event feed of the agent."""
 
-    @describe(
-        Operation(
-            id="read_feed",
-            summary="List every event of the agent's runs, oldest first, without gaps",
-            who=AGENT,
-            responses={200: FeedResponse},
-            query=(AFTER, LIMIT),
-        )
+    @Operation(
+        id="read_feed",
+        summary="List every event of the agent's runs, oldest first, without gaps",
+        who=AGENT,
+        responses={200: FeedResponse},
+        query=(AFTER, LIMIT),
     )
     def get(self, request: Request) -> Response:
-        query = validated_query(request, AFTER, LIMIT)
+        query = self.validated_query(request)
         agent = worker_of(request)
         after, limit = AFTER.read(query), LIMIT.read(query)
         found = list(event_feed.events_after(agent_id=agent.pk, after=after)[: limit + 1])

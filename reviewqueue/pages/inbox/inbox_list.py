@@ -17,11 +17,10 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import Labels, describe_call, labels_of
+from reviewqueue.pages.call_labels import Labels, describe_call, labels_of, request_heading_for_row
 from reviewqueue.pages.inbox.bulk_eligibility import why_alone
 from reviewqueue.pages.inbox.empty_states import VIEW_NAMES, empty_inbox
 from reviewqueue.pages.inbox.list_request import ListRequest, address
-from reviewqueue.pages.request_headings import request_heading_for_row
 from reviewqueue.queries import inbox
 from reviewqueue.queries.inbox import OPEN_VIEWS, InboxPage
 from reviewqueue.queries.inbox_counts import InboxCounts, count_requests
@@ -33,6 +32,13 @@ from runs.decisions import Tally, tally_votes_of
 from runs.models import Decision, Interrupt
 from runs.states import DecisionStatus, Kind, Risk
 
+#: The orders of open requests (``inbox_filters.ORDERS``), as texts.
+SORTS = {
+    "": "highest risk first, then least time left",
+    "deadline": "least time left first",
+    "oldest": "oldest first",
+    "newest": "newest first",
+}
 _VOTED = "You have approved it; it needs more approvals."
 
 
@@ -63,6 +69,7 @@ class ShownRow:
     verdict: str
     decision_id: str
     decision: Decision | None
+    assignees: tuple[str, ...]
 
     @property
     def is_selectable(self) -> bool:
@@ -125,6 +132,7 @@ def inbox_context(reader: AbstractUser, asked_for: ListRequest, *, now: datetime
         "halts": inbox.list_open_halts(found.rows),
         "links": view_links(counts, asked_for),
         "choices": list_choices(counts, filters),
+        "sorts": SORTS.items() if view in OPEN_VIEWS else (),
         "empty": None if found.rows else empty_inbox(reader, counts, asked_for, continued=found.continued),
     }
 
@@ -135,7 +143,7 @@ def inbox_groups(
     """Group the rows by risk in the views that are sorted by risk; other views are one group."""
     view = asked_for.view
     rows = shown_rows(found.rows, reader=reader, now=now)
-    if view not in OPEN_VIEWS:
+    if view not in OPEN_VIEWS or asked_for.filters.sort:
         return [Group(risk="", count="", first_ends=None, rows=rows)] if rows else []
     groups: list[Group] = []
     for risk, of_risk in groupby(rows, key=lambda row: row.interrupt.risk):
@@ -195,6 +203,7 @@ def _row(row: inbox.InboxRow, labels: Labels, votes: Tally | None, *, reader: Ab
         verdict="" if decision is None else code_labels.done_label(decision, it.kind),
         decision_id="" if decision is None else decision.public_id,
         decision=decision,
+        assignees=row.assignees,
     )
 
 
@@ -205,7 +214,7 @@ def list_texts(found: InboxPage, counts: InboxCounts, asked_for: ListRequest) ->
     return {
         "heading": f"{VIEW_NAMES[view]}{in_queue}",
         "count": counts.shown(view),
-        "order": "highest risk first, then least time left" if view in OPEN_VIEWS else "newest first",
+        "order": SORTS[filters.sort] if view in OPEN_VIEWS else "newest first",
         "next_url": address(view, filters, found.next) if found.next else "",
         "first_url": address(view, filters),
         "without_url": address(view) if filters.any or asked_for.entered else "",

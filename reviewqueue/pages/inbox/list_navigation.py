@@ -18,11 +18,10 @@ from django.utils.http import urlencode
 from ledger import clock
 from reviewqueue import reviewer_actions
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import labels_of
+from reviewqueue.pages.call_labels import labels_of, request_heading
 from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list_text
 from reviewqueue.pages.live_updates import request_state_tag
 from reviewqueue.pages.rendering import PageRequest, inbox_count, redirect_page
-from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.queries import inbox
 from reviewqueue.resume_gateway import Receipt
 from runs.models import Decision, Interrupt

@@ -12,11 +12,11 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from reviewqueue.queries.inbox import View, parse_position
-from reviewqueue.queries.inbox_filters import InboxFilters, explain_invalid_search
+from reviewqueue.queries.inbox_filters import ORDERS, InboxFilters, explain_invalid_search
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from runs.states import Risk
 
-NAMES = ("view", "queue", "reason", "risk", "agent", "q", "after")
+NAMES = ("view", "queue", "reason", "risk", "agent", "q", "sort", "after")
 MAX_LENGTH = 4_000  # of a query; the text search alone can have 1,200 characters when encoded
 MAX_PARAMETERS = 100
 _SLUG = re.compile(r"[-A-Za-z0-9_.:]{1,60}")
@@ -60,11 +60,15 @@ def read_list(query: QueryDict) -> ListRequest:
     fault = explain_invalid_search(entered)
     if fault:
         notices.append(f"The search was ignored: {fault}.")
+    sort = query.get("sort", "").strip()
+    if sort not in ORDERS:
+        notices.append(f"“{_shown(sort)}” is not an order: the highest risk is shown first.")
+        sort = ""
     after = query.get("after", "")
     if after and parse_position(after) is None:
         notices.append("This page of the list does not exist: the first page is shown.")
         after = ""
-    filters = InboxFilters(text="" if fault else " ".join(entered.split()), **named)
+    filters = InboxFilters(text="" if fault else " ".join(entered.split()), sort=sort, **named)
     return ListRequest(
         view=View(view) if view else View.DECIDE,
         filters=filters,
@@ -89,6 +93,7 @@ def query_of(view: View, filters: InboxFilters, after: str = "") -> str:
         "risk": filters.risk,
         "agent": filters.agent,
         "q": filters.text,
+        "sort": filters.sort,
         "after": after,
     }
     asked = QueryDict(mutable=True)

@@ -25,6 +25,7 @@ from reviewqueue.pages.interrupt.decision_form import new_decision_form
 from reviewqueue.pages.interrupt.interrupt_context import EXTENSIONS, MAX_PEOPLE, SNOOZES, build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import status_of
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
+from reviewqueue.pages.saved_replies import INSERT, insert_reply
 from reviewqueue.queries.page_queries import get_request_page
 from runs.models import Interrupt
 
@@ -76,6 +77,9 @@ def undo(request: PageRequest, interrupt_id: str) -> HttpResponse:
 @require_POST
 @not_found_if_invisible
 def comment(request: PageRequest, interrupt_id: str) -> HttpResponse:
+    if INSERT in request.POST:
+        text = insert_reply(request.POST, request.user).get("comment", "")
+        return _show_page(request, interrupt_id, "interrupt/page.html", {"unsent": {"comment": text}})
     text = _text(request, "comment")
     if "\x00" in text:
         return _show_error(request, interrupt_id, PayloadInvalid(_NOT_STORABLE))

@@ -24,6 +24,7 @@ from reviewqueue.pages.interrupt.decision_form import DecisionForm, new_decision
 from reviewqueue.pages.interrupt.interrupt_context import build_interrupt_context
 from reviewqueue.pages.interrupt.refusal_messages import RETRYABLE_CODES, describe_refusal
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
+from reviewqueue.pages.saved_replies import INSERT, insert_reply
 from reviewqueue.pages.schema_forms.fields import file_name
 from reviewqueue.queries.page_queries import RequestPage, get_request_page
 from reviewqueue.text.json_diff_text import changes_between, limit_changes
@@ -141,6 +142,9 @@ def _refuse_form_of_another(page: _Page) -> HttpResponse:
 
 def _decide(page: _Page, form: DecisionForm) -> HttpResponse:
     post, may_decide = page.request.POST, page.screen.may_decide
+    if INSERT in post:
+        page.request.POST = insert_reply(post, page.request.user)  # type: ignore[assignment]  # shown and saved as draft
+        return page.show(parse_decision_form(page.screen, page.request.POST, validate=False))
     if form.pressed == "edit-again" or "reshape" in post:
         return page.show(parse_decision_form(page.screen, post, validate=False))
     if form.has_errors and may_decide:

@@ -20,12 +20,19 @@ from reviewqueue import permissions
 from reviewqueue.drafts import author_token
 from reviewqueue.inbox_preferences.snoozes import find_snooze
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import CallText, Labels, describe_call, describe_call_in_a_list, labels_of
+from reviewqueue.pages.call_labels import (
+    CallText,
+    Labels,
+    describe_call,
+    describe_call_in_a_list,
+    labels_of,
+    request_heading,
+)
 from reviewqueue.pages.interrupt.decision_evidence import new_evidence_budget, split_evidence
 from reviewqueue.pages.interrupt.earlier_versions import previous_decisions
 from reviewqueue.pages.interrupt.refusal_messages import names_of_deciders, why_cannot_decide
-from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.pages.runs.timeline_text import timeline_entries
+from reviewqueue.pages.saved_replies import replies_to_insert
 from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text.hidden_characters import warnings_in
 from reviewqueue.text.json_values import RenderedValue, count_members, render_arguments, size_label
@@ -116,6 +123,7 @@ def build_interrupt_context(
         heading = call.sentence
     shown_call = None if proposal is None else {"name": proposal["name"], "arguments": _arguments(proposal, edited)}
     # The review of an edit shows the changes instead of the whole call.
+    replies = replies_to_insert(reader, interrupt.queue) if screen.is_open else []
     whole_call = reverse("call", args=[interrupt.public_id])
     rendered = None if call is None or edited is not None else render_arguments(call.arguments, more=whole_call)
     return {
@@ -173,6 +181,8 @@ def build_interrupt_context(
         ),
         "is_claimed_by_you": interrupt.claimed_by_id == reader.pk,
         "author_token": author_token(reader),
+        "saved_replies": replies,
+        "reply_texts": {reply.pk: reply.text for reply in replies},
         "needs_second_factor": needs_second_factor(interrupt),
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AbstractUser
 
@@ -13,17 +14,16 @@ from ledger.digests import digest
 from ledger.states import EffectStatus
 from reviewqueue import reviewer_actions
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import describe_call, labels_of
+from reviewqueue.pages.call_labels import describe_call, labels_of, request_heading
 from reviewqueue.pages.interrupt.earlier_versions import next_round, overtaking_facts
-from reviewqueue.pages.receipt.webhook_status import deliveries_of_decision
-from reviewqueue.pages.request_headings import request_heading
 from reviewqueue.pages.runs.unclaimed_text import describe_unread
 from reviewqueue.queries.page_queries import ReceiptPage
 from reviewqueue.text.json_diff_text import LimitedChanges, changes_between, limit_changes
 from reviewqueue.text.times import duration_label
+from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs.attachments import attachments_of
 from runs.decisions import decided_by_label
-from runs.models import Decision, Interrupt
+from runs.models import Continuation, Decision, Event, Interrupt
 from runs.revisions import arguments_shown_at
 from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.unclaimed_continuations import UnclaimedRun, find_unclaimed
@@ -191,3 +191,72 @@ def _permit_state(screen: ReceiptPage, *, now: datetime) -> str:
 def _execution(screen: ReceiptPage) -> str:
     """Return the status of the effect that was begun with the permit, as the start of a sentence; empty before it begins."""
     return "" if screen.spent_on is None else _EXECUTION.get(screen.spent_on.status, "The effect has begun")
+
+
+# --- webhook deliveries -----------------------------------------------------------------------------------------------
+
+# Only the host of an endpoint's URL is shown, never the body of its response.
+
+MAX_EVENTS = 40
+_SUBJECTS = {
+    "interrupt.answered": "decision made",
+    "continuation.ready": "run can continue",
+    "continuation.claimed": "worker continued the run",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveryRow:
+    """One delivery. ``at``: time of the delivery, or of the next attempt."""
+
+    subject: str
+    host: str
+    status: str
+    detail: str
+    error: str
+    at: datetime | None
+    tone: str
+    icon: str
+    attempts: int
+    is_open: bool
+
+
+def deliveries_of_decision(decision: Decision, continuation: Continuation | None) -> list[DeliveryRow]:
+    """Return the deliveries about a decision and the continuation after it, oldest first."""
+    run = decision.interrupt.run
+    later = Event.objects.filter(run=run, at__gte=decision.created_at, type__in=_SUBJECTS).order_by("seq")[:MAX_EVENTS]
+    ids = {decision.public_id, "" if continuation is None else continuation.public_id} - {""}
+    events = [event.pk for event in later if {event.refs.get("decision"), event.refs.get("continuation")} & ids]
+    if not events:
+        return []
+    deliveries = Delivery.objects.filter(endpoint__agent=run.agent_id, event__in=events, type__in=_SUBJECTS)
+    return [_row(delivery) for delivery in deliveries.select_related("endpoint").order_by("id")[:MAX_EVENTS]]
+
+
+def _row(delivery: Delivery) -> DeliveryRow:
+    status, detail, at, tone, icon = _status(delivery)
+    return DeliveryRow(
+        subject=_SUBJECTS[delivery.type],
+        host=urlsplit(delivery.endpoint.url).hostname or "an address",
+        status=status,
+        detail=detail,
+        error=delivery.trouble if delivery.status in (DeliveryStatus.DUE, DeliveryStatus.DEAD) else "",
+        at=at,
+        tone=tone,
+        icon=icon,
+        attempts=delivery.tries,
+        is_open=delivery.status == DeliveryStatus.DUE,
+    )
+
+
+def _status(delivery: Delivery) -> tuple[str, str, datetime | None, str, str]:
+    attempts = "1 attempt" if delivery.tries == 1 else f"{delivery.tries} attempts"
+    if delivery.status == DeliveryStatus.DELIVERED:
+        return "delivered", "", delivery.ended_at, "good", "check"
+    if delivery.status == DeliveryStatus.DEAD:
+        return "failed", f"{attempts}; an operator can send it again", delivery.ended_at, "bad", "cross"
+    if delivery.status == DeliveryStatus.VOID:
+        return "not sent", "no longer needed", delivery.ended_at, "", "undo"
+    if delivery.tries:
+        return "retrying", f"{attempts}; next attempt", delivery.next_at, "warn", "alert"
+    return "pending", "", None, "act", "clock"

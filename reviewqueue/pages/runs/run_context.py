@@ -13,10 +13,9 @@ from django.utils.safestring import SafeString
 
 from reviewqueue import permissions
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import labels_of
+from reviewqueue.pages.call_labels import labels_of, request_heading_for_row
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.interrupt.interrupt_context import effect_rows
-from reviewqueue.pages.request_headings import request_heading_for_row
 from reviewqueue.pages.runs.run_actions import actions_for
 from reviewqueue.pages.runs.timeline_text import timeline_entries
 from reviewqueue.pages.runs.unclaimed_text import describe_unread, summarize_unclaimed

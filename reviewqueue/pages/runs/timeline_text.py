@@ -16,16 +16,16 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from ledger import effect_queries
+from ledger import effect_queries, exact_json
 from ledger.exact_json import null_if_longer
 from reviewqueue.pages import code_labels
-from reviewqueue.pages.call_labels import describe_call_in_a_list, labels_of
-from reviewqueue.pages.request_headings import request_heading_for_row
-from reviewqueue.pages.runs.edit_summary import summarize_edit
+from reviewqueue.pages.call_labels import describe_call_in_a_list, labels_of, request_heading_for_row
 from reviewqueue.text import times
 from reviewqueue.text.hidden_characters import render_exact
+from reviewqueue.text.json_diff_text import list_differences
 from runs.models import Comment, Decision, Event, Interrupt
-from runs.states import Kind
+from runs.revisions import arguments_shown_at
+from runs.states import Kind, Verdict
 
 LONG_PAUSE = timedelta(hours=1)
 UNREAD = frozenset({"incompatible", "unknown_checkpoint"})
@@ -525,3 +525,30 @@ _TEXTS: dict[str, Callable[[Event, _Lookup], _Text]] = {
     "effect.contradiction_closed": _effect("closed a contradiction", "check"),
     "effect.contradicted": _effect("A second report contradicts the first", "alert", "bad"),
 }
+
+
+# --- changes that a reviewer made to a call ---------------------------------------------------------------------------
+
+
+PLACES_SHOWN = 4
+LONGEST_VALUE = 60
+
+
+def summarize_edit(decision: Decision | None, wait: Interrupt | None) -> SafeString | str:
+    """Return the first changed places of the call, with the old and the new value. The receipt has them all."""
+    if decision is None or wait is None or decision.verdict != Verdict.EDIT or wait.proposal is None:
+        return ""
+    found = list_differences(arguments_shown_at(wait, decision.state_version), decision.arguments)
+    told = [
+        format_html("<code>{}</code> {} → {}", render_exact(it.place, one_line=True), _short(it.old), _short(it.new))
+        for it in found[:PLACES_SHOWN]
+    ]
+    more = f", and {len(found) - PLACES_SHOWN} more" if len(found) > PLACES_SHOWN else ""
+    return mark_safe("; ".join(told) + more)  # noqa: S308  every part was escaped
+
+
+def _short(value: Any) -> SafeString | str:
+    if value is exact_json.ABSENT:
+        return "nothing"
+    text = value if isinstance(value, str) else exact_json.dumps(value)
+    return render_exact(text[:LONGEST_VALUE] + ("…" if len(text) > LONGEST_VALUE else ""), one_line=True)

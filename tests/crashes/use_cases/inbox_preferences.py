@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from reviewqueue.inbox_preferences import saved_filters, snoozes
+from reviewqueue.inbox_preferences import saved_filters, saved_replies, snoozes
 from tests import builders
 from tests.crashes.use_cases import Act, verb
 
@@ -35,3 +35,16 @@ def a_filter_is_removed() -> Act:
     ana = builders.a_reviewer()
     saved, _ = saved_filters.save_filter(ana, name="Urgent", query="risk=high")
     return lambda: saved_filters.remove_filter(ana, pk=saved.pk)
+
+
+@verb("reviewqueue.inbox_preferences.saved_replies.save_reply")
+def a_reply_is_saved() -> Act:
+    ana = builders.a_reviewer()
+    return lambda: saved_replies.save_reply(ana, name="Receipt", text="Send the receipt first.")
+
+
+@verb("reviewqueue.inbox_preferences.saved_replies.remove_reply", then="not_found")
+def a_reply_is_removed() -> Act:
+    ana = builders.a_reviewer()
+    saved, _ = saved_replies.save_reply(ana, name="Receipt", text="Send the receipt first.")
+    return lambda: saved_replies.remove_reply(ana, pk=saved.pk)

@@ -18,7 +18,7 @@ from runs.use_cases import (
     release_lease,
     start_run,
 )
-from runs.use_cases.start_run import NewRun, StartedRun
+from runs.use_cases.start_run import NewAsk, NewRun, StartedRun
 from tests import builders
 from tests.crashes.use_cases import Act, verb
 from tests.runs.test_compensation import a_cancelled_run
@@ -63,8 +63,16 @@ def a_run_is_started_for_any_worker() -> Act:
 def a_run_consists_of_one_interrupt() -> Act:
     agent, wait = builders.an_agent(), builders.a_wait()
     request = NewRun(key=f"run-{next(_numbers)}", body_digest="rq1:body", title="A purchase")
-    words = {"agent": agent, "request": request, "wait": wait, "state": {"offers": 2}}
-    return lambda: start_run.create_ask(**words, check_assignees=permissions.check_assignees)
+    ask = NewAsk(request=request, wait=wait, state={"offers": 2})
+    return lambda: start_run.create_ask(agent=agent, ask=ask, check_assignees=permissions.check_assignees)
+
+
+@verb("runs.use_cases.start_run.create_asks")
+def several_runs_consist_of_one_interrupt_each() -> Act:
+    agent, wait, checks = builders.an_agent(), builders.a_wait(), {"check_assignees": permissions.check_assignees}
+    requests = [NewRun(key=f"run-{next(_numbers)}", body_digest="rq1:body", title="A purchase") for _ in range(2)]
+    asks = [NewAsk(request=request, wait=wait, state={"offers": 2}) for request in requests]
+    return lambda: start_run.create_asks(agent=agent, asks=asks, **checks, check_key=lambda: None)
 
 
 @verb("runs.use_cases.complete_run._complete_run")

@@ -27,3 +27,21 @@ def _default(value: Any) -> Any:
             raise ValueError(f"{value} is not a JSON number")
         return simplejson.RawJSON(str(value))
     raise TypeError(f"{type(value).__name__} is not a JSON value; send it as text, number, list or object")
+
+
+def without_decimals(value: Any) -> Any:
+    """Return ``value`` with integers and floats only, for libraries that know no `Decimal`.
+
+    Raises ``ValueError`` if a number would lose digits.
+    """
+    if isinstance(value, dict):
+        return {name: without_decimals(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [without_decimals(inner) for inner in value]
+    if not isinstance(value, Decimal):
+        return value
+    if value == value.to_integral_value():
+        return int(value)
+    if Decimal(repr(float(value))) != value:
+        raise ValueError(f"The number {value} has more digits than a float. Ask for a text.")
+    return float(value)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from decimal import Decimal
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -121,18 +120,7 @@ def _result_of(outcome: Outcome, *, has_content: bool) -> ElicitResult | ErrorDa
     if not has_content:
         return ElicitResult(action="accept")
     try:
-        content = {name: _plain(value) for name, value in outcome.answer.input.items()}
+        content = exact_json.without_decimals(outcome.answer.input)
     except ValueError as error:
         return ErrorData(code=INTERNAL_ERROR, message=str(error))
     return ElicitResult(action="accept", content=content)
-
-
-def _plain(value: Any) -> Any:
-    """Return a number as MCP's library sends it. Raises ``ValueError`` if it would lose digits."""
-    if not isinstance(value, Decimal):
-        return value
-    if value == value.to_integral_value():
-        return int(value)
-    if Decimal(repr(float(value))) != value:
-        raise ValueError(f"The number {value} has more digits than the MCP library can send.")
-    return float(value)

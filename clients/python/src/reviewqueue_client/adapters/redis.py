@@ -88,6 +88,7 @@ async def consume(
             while True:
                 left = await redis.xautoclaim(stream, group, consumer, min_idle_time=int(DELAY * 1000), count=10)
                 read = await redis.xreadgroup(group, consumer, {stream: ">"}, count=10, block=500)
+                _raise_lost_cancellation()
                 for id_, entry in [*left[1], *(entry for _, entries in read for entry in entries)]:
                     try:
                         await function(entry)
@@ -100,6 +101,13 @@ async def consume(
         except (RedisError, OSError) as error:
             log.warning("Redis cannot be reached (%s)", type(error).__name__)
             await asyncio.sleep(0.5)
+
+
+def _raise_lost_cancellation() -> None:
+    """End a cancelled task. redis-py 8.1 can lose a cancellation that arrives while it reads."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _create_group(redis: Redis, stream: str, group: str) -> None:

@@ -1,4 +1,4 @@
-"""Write as the customer: `python say.py PR-1 'Order 2 hoists.'`."""
+"""Write as the customer: `python customer.py PR-1 'Order 2 hoists.'`."""
 
 import sys
 from pathlib import Path
