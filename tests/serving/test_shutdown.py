@@ -30,7 +30,9 @@ def test_a_long_poll_ends_with_what_there_is_when_the_process_is_about_to_stop(
 ):
     monkeypatch.setattr(long_poll, "_sleep", lambda *_, **__: marker.touch())
     answers = iter([[], ["found while stopping"]])
-    assert poll(lambda _: next(answers)) == long_poll.Polled(found=["found while stopping"], headers={"Retry-After": "1"})
+    assert poll(lambda _: next(answers)) == long_poll.Polled(
+        found=["found while stopping"], headers={"Retry-After": "1"}
+    )
 
 
 @pytest.mark.django_db
