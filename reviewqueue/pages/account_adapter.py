@@ -8,6 +8,7 @@ colleagues share an address. The limits are `ACCOUNT_RATE_LIMITS` in `settings`.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from typing import Any
@@ -18,7 +19,7 @@ from allauth.core import context
 from allauth.core.internal import ratelimit
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, User
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -28,6 +29,8 @@ from reviewqueue.accounts import second_factors
 from reviewqueue.notifications.account_mail import create_account_notification
 from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.serving.client_address import client_network
+
+log = logging.getLogger(__name__)
 
 KNOWN_DEVICE = "known_device"
 OF_ADDRESS = "login_failed_of_address"
@@ -101,12 +104,22 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
             if usage is None and action == OF_ADDRESS and _is_first_attempt(self._login_failed_rl_usage):
                 continue
             if usage is None:
+                log.warning("A sign-in from %s is refused: too many attempts failed", client_network(request.META))
                 raise self.validation_error("too_many_login_attempts")
             self._login_failed_rl_usage.usage += usage.usage
+
+    def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
+        """Log who failed, without what was entered: it can be a password in the wrong field."""
+        login = str(credentials.get("email", credentials.get("username", "")))
+        person = User.objects.filter(email__iexact=login).values_list("pk", flat=True).first()
+        who = "an unknown person" if person is None else f"person {person}"
+        log.warning("A sign-in of %s from %s failed", who, client_network(request.META))
 
     def post_login(self, request: HttpRequest, user: AbstractUser, **more: Any) -> HttpResponse:
         """Mark this browser as a known device of the person with a signed cookie."""
         response: HttpResponse = super().post_login(request, user, **more)
+        methods = [str(record.get("type", record["method"])) for record in get_authentication_records(request, user)]
+        log.info("Person %s signed in from %s by %s", user.pk, client_network(request.META), " and ".join(methods))
         login = user.email.lower()
         device = known_device_of(request, login) or secrets.token_urlsafe(12)
         response.set_signed_cookie(

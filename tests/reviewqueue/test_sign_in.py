@@ -177,3 +177,19 @@ def test_the_sign_in_page_needs_nothing_inline(client: Client):
     assert "<style" not in page
     assert " style=" not in page
     assert "onclick" not in page
+
+
+def test_sign_ins_are_logged_without_what_was_entered(client: Client, caplog: pytest.LogCaptureFixture):
+    ana = a_person()
+    caplog.set_level("INFO", logger="reviewqueue.pages.account_adapter")
+    sign_in(client, password="a mistyped secret")
+    sign_in(client, address="a.secret@in.the.wrong.field", password="x")
+    sign_in(client)
+    assert caplog.messages == [
+        f"A sign-in of person {ana.pk} from 127.0.0.1 failed",
+        "A sign-in of an unknown person from 127.0.0.1 failed",
+        f"Person {ana.pk} signed in from 127.0.0.1 by password",
+    ]
+    for _ in range(6):
+        sign_in(Client(), password="wrong")
+    assert caplog.messages[-1] == "A sign-in from 127.0.0.1 is refused: too many attempts failed"

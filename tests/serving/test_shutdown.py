@@ -30,13 +30,15 @@ def test_a_long_poll_ends_with_what_there_is_when_the_process_is_about_to_stop(
 ):
     monkeypatch.setattr(long_poll, "_sleep", lambda *_, **__: marker.touch())
     answers = iter([[], ["found while stopping"]])
-    assert poll(lambda: next(answers)) == long_poll.Polled(found=["found while stopping"], headers={"Retry-After": "1"})
+    assert poll(lambda _: next(answers)) == long_poll.Polled(
+        found=["found while stopping"], headers={"Retry-After": "1"}
+    )
 
 
 @pytest.mark.django_db
 def test_a_long_poll_that_comes_while_the_process_stops_does_not_wait(marker: Path):
     marker.touch()
-    assert poll(list) == long_poll.Polled(found=[], headers={"Retry-After": "1"})
+    assert poll(lambda _: []) == long_poll.Polled(found=[], headers={"Retry-After": "1"})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux filters the packets of a listening socket")
