@@ -207,6 +207,7 @@ def _use_own_database_and_files(folder: Path) -> None:
 
 def _live_functions(paths: set[str]) -> dict[tuple[str, str, int], list[FunctionType]]:
     found: dict[tuple[str, str, int], list[FunctionType]] = {}
+    gc.unfreeze()  # frozen objects (`conftest.py`) are in no list
     for it in gc.get_objects():
         if type(it) is FunctionType and it.__code__.co_filename in paths:
             code = it.__code__

@@ -207,6 +207,7 @@ class Caches:
 
         self._inserts = prepared_queries._inserts
         self._kept: list[Any] = []
+        gc.unfreeze()  # frozen objects (`conftest.py`) are in no list
         for it in gc.get_objects():
             if isinstance(it, prepared_queries.PreparedQuery | prepared_queries.PreparedUpdate):
                 self._kept.append(it._texts.clear)

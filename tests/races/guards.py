@@ -19,6 +19,7 @@ from tests.unguarded import without_triggers
 def without_row_locks() -> None:
     """Read without the locks on run, interrupt and effect."""
     QuerySet.select_for_update = lambda rows, **_: rows.all()  # type: ignore[method-assign]
+    gc.unfreeze()  # frozen objects (`conftest.py`) are in no list
     for query in gc.get_objects():
         if type(query) is PreparedQuery:  # not isinstance, which wakes every lazy object of a request that is over
             query.forget()
