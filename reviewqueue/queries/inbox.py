@@ -6,7 +6,7 @@ read. Lists are paged by their sort key and never by an offset, so that a decide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 from django.utils.dateparse import parse_datetime
@@ -420,8 +420,8 @@ def _rows(
     theirs, stuck, lost, assigned = set[int](), set[int](), set[int](), dict[int, list[str]]()
     if are_open and shown:
         theirs = set(Interrupt.objects.filter(filter_decidable(person.pk), pk__in=ids).values_list("pk", flat=True))
-        stuck, lost = _without_permission(ids)
-        assigned = _assignees(ids)
+        stuck, lost, are_assigned = _assigned_and_claimed(ids)
+        assigned = _assignees(are_assigned) if are_assigned else {}
     return [
         InboxRow(
             interrupt=it,
@@ -441,7 +441,7 @@ def _rows(
     ]
 
 
-def _assignees(ids: list[int]) -> dict[int, list[str]]:
+def _assignees(ids: Collection[int]) -> dict[int, list[str]]:
     """Return the names of the assignees of each request, in the order of their assignment."""
     names: dict[int, list[str]] = {}
     for assignee in (
@@ -452,12 +452,16 @@ def _assignees(ids: list[int]) -> dict[int, list[str]]:
     return names
 
 
-def _without_permission(ids: list[int]) -> tuple[set[int], set[int]]:
-    """Return which of these have no assignee who may decide, and which are claimed by a person without permission."""
-    marks = (permissions.is_stuck(), permissions.lost_claims())
+def _assigned_and_claimed(ids: list[int]) -> tuple[set[int], set[int], set[int]]:
+    """Return which of these have no assignee who may decide, which are claimed by a person without permission, and
+    which have an assignee.
+    """
+    assigned = Exists(Assignee.objects.filter(interrupt=OuterRef("pk"), released_at=None))
+    marks = (permissions.is_stuck(), permissions.lost_claims(), assigned)
     columns = [ExpressionWrapper(mark, output_field=BooleanField()) for mark in marks]
     found = list(Interrupt.objects.filter(pk__in=ids).values_list("pk", *columns))
-    return {pk for pk, is_stuck, _ in found if is_stuck}, {pk for pk, _, is_lost in found if is_lost}
+    stuck, lost, are_assigned = ({pk for pk, *marked in found if marked[place]} for place in range(len(marks)))
+    return stuck, lost, are_assigned
 
 
 def _changed_facts(shown: Iterable[Interrupt]) -> dict[int, int]:
