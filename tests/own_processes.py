@@ -25,6 +25,8 @@ import psutil
 from django.conf import settings
 from django.db import connection
 
+#: Read without settings: benchmarks import this module before they choose theirs.
+ROOT = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
 
 
@@ -87,7 +89,7 @@ def _own_folder() -> Path:
     return folder
 
 
-def run_command(*command: str, environment: dict[str, str], root: Path = settings.ROOT) -> str:
+def run_command(*command: str, environment: dict[str, str], root: Path = ROOT) -> str:
     """Run `manage.py COMMAND` of the tree in ``root`` until it exits, and return its output."""
     done = subprocess.run(
         [sys.executable, str(root / "manage.py"), *command],
@@ -107,7 +109,7 @@ def run_commands(commands: list[str], *, environment: dict[str, str]) -> str:
     script = f"import shlex, sys\nfrom reviewqueue.__main__ import run_django\n{each}"
     done = subprocess.run(
         [sys.executable, "-c", script, *commands],
-        env=environment | {"PYTHONPATH": str(settings.ROOT)},
+        env=environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=180,
@@ -118,9 +120,7 @@ def run_commands(commands: list[str], *, environment: dict[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def started(
-    *command: str, environment: dict[str, str], log: Path, root: Path = settings.ROOT
-) -> Iterator[psutil.Popen]:
+def started(*command: str, environment: dict[str, str], log: Path, root: Path = ROOT) -> Iterator[psutil.Popen]:
     """Run `manage.py COMMAND` of the tree in ``root``, with its output in `log`. At the end, kill what is left of it."""
     with log.open("ab") as written:
         process = psutil.Popen(
