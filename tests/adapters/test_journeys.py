@@ -426,7 +426,7 @@ def test_heartbeats_keep_a_task_of_step_functions_and_its_owner_learns_of_a_lost
 
         history = json.dumps(aws(environment, "GetExecutionHistory", executionArn=execution + "aws-1"))
         [token] = set(re.findall(r"token\W+([0-9a-f-]{36})", history))
-        checkpoint = world.server.call("GET", f"runs/{run}/checkpoints/1", key=world.server.key)
+        checkpoint = world.server.call("GET", f"runs/{run}/checkpoints/0", key=world.server.key)
         assert checkpoint["state"]["target"]["task_token"].startswith("gAAAA")
         files = [path for path in world.folder.rglob("*") if path.is_file() and path.name != "moto_server.log"]
         assert not [path.name for path in files if token.encode() in path.read_bytes()]
