@@ -15,6 +15,7 @@ from django.utils.module_loading import import_string
 from sentry_sdk.transport import Transport
 
 from ledger.log_context import log_context
+from reviewqueue.operations import processes
 from reviewqueue.operations.sentry import SentryHandler, scrub_event
 from reviewqueue.serving.request_ids import AddRequestId
 
@@ -126,6 +127,16 @@ def test_a_refused_request_is_not_reported_to_sentry(sent):
     assert sent == []
     log.error("failed", extra={"status_code": 500})
     assert len(sent) == 1
+
+
+def test_a_forked_child_sends_its_reports_before_it_ends(sent, monkeypatch):
+    flushed: list[float] = []
+    [handler] = [it for it in logging.getLogger("reviewqueue.x").handlers if isinstance(it, SentryHandler)]
+    logging.getLogger("reviewqueue.x").error("failed")
+    monkeypatch.setattr(handler._client, "flush", lambda timeout: flushed.append(timeout))
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    processes._flush_output()
+    assert len(flushed) == 1
 
 
 def test_the_hook_removes_what_integrations_of_sentry_collect():

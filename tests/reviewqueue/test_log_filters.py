@@ -83,3 +83,13 @@ def test_a_mistaken_link_that_resets_a_password_is_not_in_the_log(caplog):
     for end in ("", "/x"):
         Client().get(f"/account/password/reset/key/1a-c0ffee-secret{end}")
     assert not any("secret" in record.getMessage() for record in caplog.records)
+
+
+def test_a_request_for_another_host_is_one_line(caplog):
+    assert Client(raise_request_exception=False).get("/", headers={"host": "other.example.net"}).status_code == 400
+    [record] = [it for it in caplog.records if it.name == "django.security.DisallowedHost"]
+    assert "\n" not in logging.Formatter().format(record)
+
+
+def test_the_library_of_chat_channels_logs_no_address():
+    assert not logging.getLogger("urllib3.connectionpool").isEnabledFor(logging.INFO)
