@@ -354,6 +354,18 @@ LOG_FORMAT = environment.choice("LOG_FORMAT", ("text", "json"), "text")
 ACCESS_LOG = environment.boolean("ACCESS_LOG", default=LOG_FORMAT == "json")
 _SENTRY = environment.sentry_handler("SENTRY_DSN")
 logging.captureWarnings(LOG_FORMAT == "json")
+#: Django logs a refused request under the name of its exception.
+_REFUSALS = (
+    *(
+        "csrf",
+        "DisallowedHost",
+        "DisallowedRedirect",
+        "InvalidSessionKey",
+        "RequestDataTooBig",
+        "SuspiciousFileOperation",
+    ),
+    *("SuspiciousMultipartForm", "SuspiciousOperation", "SuspiciousSession", "TooManyFieldsSent", "TooManyFilesSent"),
+)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -365,6 +377,10 @@ LOGGING = {
         "request_id": {"()": "reviewqueue.serving.request_ids.AddRequestId"},
         "refusals": {"()": "django.utils.log.CallbackFilter", "callback": log_filters.drop_refusal_traceback},
         "paths": {"()": "django.utils.log.CallbackFilter", "callback": log_filters.shorten_path},
+        "repeated_failures": {
+            "()": "django.utils.log.CallbackFilter",
+            "callback": log_filters.drop_repeated_failure,
+        },
     },
     "handlers": {
         "stderr": {
@@ -379,10 +395,12 @@ LOGGING = {
         # Not below INFO: at DEBUG a template logs its whole context, with unsent input.
         "django": {"handlers": [], "propagate": True, "level": "INFO"},
         "django.request": {"filters": ["paths", "refusals"]},
+        **{f"django.security.{name}": {"filters": ["paths", "refusals"]} for name in _REFUSALS},
         "django.server": {"handlers": [], "propagate": True},
         "httpcore": {"level": "WARNING"},  # at DEBUG it logs every header of a response
         "apprise": {"level": "CRITICAL"},  # its warnings quote addresses, which contain secrets
-        "django-q": {"level": "WARNING"},  # at INFO it logs every task twice
+        "urllib3": {"level": "WARNING"},  # at DEBUG it logs the addresses of chat channels, which contain secrets
+        "django-q": {"level": "WARNING", "filters": ["repeated_failures"]},  # at INFO it logs every task twice
         "reviewqueue.access": {"level": "INFO" if ACCESS_LOG else "WARNING"},
     },
 }

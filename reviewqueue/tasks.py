@@ -7,6 +7,7 @@ accelerator. ``@entry_point`` records a heartbeat, which tells the supervisor th
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -30,6 +31,8 @@ from reviewqueue.standing_rules import unexamined
 from reviewqueue.webhooks import deliveries, outbox, sender
 from runs import attachments, checkpoint_files, event_feed, external_signals
 from runs.use_cases import control_child_runs, erase_snapshots, expire, reconcile_facts, reconcile_probes
+
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,7 +70,11 @@ def entry_point(task: Callable[P, T]) -> Callable[P, T]:
             _record_heartbeat()
             _last_heartbeat = time.monotonic()
         with using_id(new_id("task")), traced_task(task):
-            return task(*args, **kwargs)
+            try:
+                return task(*args, **kwargs)
+            except Exception:
+                log.exception("Task %s failed", task.__name__)  # django-q2 logs it later, without the ids
+                raise
 
     return execute
 

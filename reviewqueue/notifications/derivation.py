@@ -75,7 +75,7 @@ def derive_notifications(*, seconds: float) -> int:
             try:
                 derived += derive_batch(agent_id=agent_id, until=until)
             except Exception:
-                log.exception("notifications of an agent could not be derived", extra={"agent": agent_id})
+                log.exception("notifications of an agent could not be derived", extra={"agent_pk": agent_id})
                 failed.add(agent_id)
     return derived
 

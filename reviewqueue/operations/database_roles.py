@@ -75,7 +75,7 @@ def excessive_powers() -> list[str]:
         powers = ["is a superuser"] if cursor.fetchone() == (True,) else []
         cursor.execute(
             "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname = ANY(%s) AND pg_table_is_visible(oid) "
-            "AND pg_has_role(current_user, relowner, 'USAGE')",
+            "AND pg_has_role(current_user, relowner, 'MEMBER')",
             [sorted(guarded_tables())],
         )
         [owned] = cursor.fetchone()

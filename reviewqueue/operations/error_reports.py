@@ -6,6 +6,7 @@ This filter reports names, and values only from an allow-list.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import ItemsView
 from types import FrameType
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.datastructures import MultiValueDict
 from django.views.debug import ExceptionReporter, SafeExceptionReporterFilter
+
+from reviewqueue.operations.log_filters import public_path
 
 #: Request metadata reported with its value.
 REPORTED = frozenset(
@@ -32,7 +35,8 @@ class ErrorReportFilter(SafeExceptionReporterFilter):
 
     def get_safe_request_meta(self, request: HttpRequest) -> dict[str, Any]:
         meta = getattr(request, "META", {})
-        return {name: value if name in REPORTED else self.cleansed_substitute for name, value in meta.items()}
+        shown = {name: value if name in REPORTED else self.cleansed_substitute for name, value in meta.items()}
+        return shown | {"PATH_INFO": public_path(request)} if "PATH_INFO" in shown else shown
 
     def get_safe_cookies(self, request: HttpRequest) -> dict[str, Any]:
         return dict.fromkeys(getattr(request, "COOKIES", {}), self.cleansed_substitute)
@@ -49,14 +53,17 @@ class ErrorReportFilter(SafeExceptionReporterFilter):
 
 
 class ErrorReporter(ExceptionReporter):
-    """Also omit the values of the query and of uploads, for which Django calls no filter."""
+    """Also omit the path, and the values of the query and of uploads, for which Django calls no filter."""
 
     def get_traceback_data(self) -> dict[str, Any]:
         data: dict[str, Any] = super().get_traceback_data()
         if self.request is not None:
+            data["request"] = shown = copy.copy(self.request)
+            shown.path = shown.path_info = public_path(self.request)  # the templates show it
             data["request_GET_items"] = ErrorReportFilter().without_values(self.request.GET).items()
             data["request_FILES_items"] = ErrorReportFilter().without_values(self.request.FILES).items()
         return data
 
     def _get_raw_insecure_uri(self) -> str:
-        return str(super()._get_raw_insecure_uri()).partition("?")[0]  # type: ignore[misc]  # the stubs leave it out
+        request: Any = self.request  # the stubs leave out its methods
+        return f"{request.scheme}://{request._get_raw_host()}{public_path(request)}"

@@ -82,8 +82,8 @@ def find_fault() -> dict[str, str]:
         if not is_migrated():
             return {"migrations": f"The database is not migrated. Run: {PROGRAM} migrate"}
         silence = heartbeat_age(now=now)
-    except DatabaseError:
-        log.exception("Not ready: the database does not answer")
+    except DatabaseError as error:
+        log.warning("Not ready: the database does not answer (%s)", str(error).partition("\n")[0])
         connection.close()
         return {"database": "The database does not answer."}
     if silence is None:

@@ -1,6 +1,7 @@
 """Log filters of requests: one line for a refused one, and for each one while the database is away.
 
-Only an unexpected error has its traceback. The path of a request is cut and escaped: the client chose it.
+Only an unexpected error has its traceback. The route stands for the path of a request, which can contain a secret. A path
+without a route is cut and escaped: the client chose it.
 """
 
 from __future__ import annotations
@@ -8,9 +9,13 @@ from __future__ import annotations
 import logging
 
 from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest
+from django.urls import Resolver404, resolve
 
 _SERVER_ERROR = 500
 MAX_PATH_LENGTH = 200
+#: A link below it can contain a token, also a link that was copied with a character too many.
+_ACCOUNT = "/account/"
 
 
 def drop_refusal_traceback(record: logging.LogRecord) -> bool:
@@ -25,9 +30,27 @@ def drop_refusal_traceback(record: logging.LogRecord) -> bool:
 
 
 def shorten_path(record: logging.LogRecord) -> bool:
-    """Cut the texts of a record of `django.request` and escape their line ends. Keeps every record."""
-    record.args = tuple(_shorten(it) if isinstance(it, str) else it for it in _args_of(record))
+    """Put the route in place of the path in a record of `django.request`; cut its texts and escape their line ends.
+
+    Keeps every record.
+    """
+    args, request = _args_of(record), getattr(record, "request", None)
+    if isinstance(request, HttpRequest):
+        paths = {request.path, request.path.encode("unicode_escape").decode()}  # Django escapes it
+        args = tuple(public_path(request) if it in paths else it for it in args)
+    record.args = tuple(_shorten(it) if isinstance(it, str) else it for it in args)
     return True
+
+
+def public_path(request: HttpRequest) -> str:
+    """Return the route of a request, which no middleware need have resolved; its path if it has none."""
+    path = request.path_info
+    for tried in (path, f"{path}/"):  # a missing slash is logged before the redirect that adds it
+        try:
+            return f"/{resolve(tried, getattr(request, 'urlconf', None)).route}"
+        except Resolver404:
+            continue
+    return f"{_ACCOUNT}..." if path.startswith(_ACCOUNT) else path
 
 
 def _args_of(record: logging.LogRecord) -> tuple[object, ...]:
@@ -37,3 +60,9 @@ def _args_of(record: logging.LogRecord) -> tuple[object, ...]:
 def _shorten(text: str) -> str:
     shown = text.encode("unicode_escape").decode() if not text.isprintable() else text
     return shown if len(shown) <= MAX_PATH_LENGTH else f"{shown[:MAX_PATH_LENGTH]}... ({len(text)} characters)"
+
+
+def drop_repeated_failure(record: logging.LogRecord) -> bool:
+    """Drop the record of a failed task that ``tasks.entry_point`` has logged with its ids: its traceback passed there."""
+    text = str(record.msg)
+    return not (text.startswith("Failed '") and "reviewqueue/tasks.py" in text)

@@ -155,10 +155,10 @@ def fork(run: Callable[[], object], *, title: str, **environment: str) -> Forked
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
-            log.error("%s", end.code)
+            _report(end.code)
     except (CommandError, ImproperlyConfigured) as problem:  # as `manage.py` reports them
         status = getattr(problem, "returncode", 1)
-        log.error("%s", problem)
+        _report(str(problem))
     except BaseException:
         log.exception("%s failed", title)
     finally:
@@ -191,10 +191,18 @@ def _refuse_other_threads() -> None:
         raise RuntimeError(f"A process with other threads cannot fork: {', '.join(others)}")
 
 
+def _report(sentence: str) -> None:
+    """Write why a child ends: the sentence alone, or a record where the log is JSON."""
+    if settings.LOG_FORMAT == "json":
+        log.error("%s", sentence)
+    else:
+        sys.stderr.write(f"{sentence}\n")
+
+
 def _flush_output() -> None:
-    for stream in (sys.stdout, sys.stderr):
+    for it in (sys.stdout, sys.stderr, *logging.getLogger().handlers):  # a handler of error reports sends them later
         with contextlib.suppress(Exception):  # a pipe without a reader, or a full disk
-            stream.flush()
+            it.flush()
 
 
 def _set_title(title: str) -> None:

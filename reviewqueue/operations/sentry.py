@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from multiprocessing.util import Finalize
 from typing import Any
 
 import sentry_sdk
@@ -36,6 +37,10 @@ _OF_FRAME = {
 }
 
 
+_SERVER_ERROR = 500
+_FLUSH_SECONDS = 2.0
+
+
 class SentryHandler(logging.Handler):
     """Sends each record as an event. The message is the text of the code, without its values, such as a path."""
 
@@ -46,8 +51,11 @@ class SentryHandler(logging.Handler):
         self._process = -1
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the record. Sentry's own records are left out. An error of its library must not reach the caller."""
-        if record.name.startswith("sentry_sdk"):
+        """Send the record. Sentry's own records are left out, and refused requests, whose message can be a stranger's text.
+
+        An error of its library must not reach the caller.
+        """
+        if record.name.startswith("sentry_sdk") or getattr(record, "status_code", _SERVER_ERROR) < _SERVER_ERROR:
             return
         try:
             self._send(record)
@@ -79,7 +87,13 @@ class SentryHandler(logging.Handler):
                 max_breadcrumbs=0,
             )
             self._process = os.getpid()
+            Finalize(None, self.flush, exitpriority=1)  # in a task's process nothing else runs at its end
         return self._client
+
+    def flush(self) -> None:
+        """Send what waits in this process, before it ends without its exit handlers."""
+        if self._client is not None and self._process == os.getpid():
+            self._client.flush(timeout=_FLUSH_SECONDS)
 
 
 def scrub_event(event: Any, hint: dict[str, Any] | None = None) -> Any:

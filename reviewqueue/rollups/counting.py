@@ -128,7 +128,7 @@ def _mark_changed_days(*, until: float = math.inf) -> None:
             try:
                 _mark_days_of_agent(agent)
             except Exception:
-                log.exception("changed days of an agent could not be marked", extra={"agent": agent})
+                log.exception("changed days of an agent could not be marked", extra={"agent_pk": agent})
                 failed.add(agent)
             if time.monotonic() >= until:
                 return

@@ -25,7 +25,7 @@ def record_request(
         return
     if context.has_several_runs:
         context.ids = {name: value for name, value in context.ids.items() if name not in ("run", "interrupt")}
-    who = next((f"{kind} {context.ids[kind]}" for kind in ("agent", "person") if kind in context.ids), "no sign-in")
+    who = next((f"{kind} {context.ids[kind]}" for kind in ("person", "agent") if kind in context.ids), "no sign-in")
     members = {
         "method": method_of(environ),
         "route": route,

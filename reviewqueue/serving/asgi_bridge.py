@@ -28,6 +28,7 @@ from django.http import HttpResponse
 from ledger.errors import Busy, Refusal
 from reviewqueue.serving.access_log import record_request
 from reviewqueue.serving.client_address import client_network
+from reviewqueue.serving.http_metrics import ROUTE
 from reviewqueue.serving.request_bodies import (
     BodyLimits,
     BodyTooLarge,
@@ -144,6 +145,8 @@ class BoundedApplication:
 
     async def _find_answer(self, environ: Environ, holders: Holders, receive: Receive) -> Answer:
         try:
+            if environ["PATH_INFO"] in (LIVENESS, READINESS):  # an answer without the application has no other
+                environ[ROUTE] = environ["PATH_INFO"].removeprefix("/")
             if environ["PATH_INFO"] == LIVENESS and self.probes < MOST_PROBES:
                 return await self._probe(environ)
             if environ["PATH_INFO"] == READINESS and environ["REQUEST_METHOD"] == "GET":

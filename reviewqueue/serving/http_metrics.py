@@ -98,7 +98,8 @@ def _lines() -> dict[str, int]:
 def _patterns(resolver: URLResolver, before: str = "") -> Iterator[str]:
     """Yield every pattern as ``ResolverMatch.route`` has it."""
     for found in resolver.url_patterns:
-        route = before + str(found.pattern)
+        pattern = str(found.pattern)
+        route = before + (pattern.removeprefix("^") if before else pattern)
         if isinstance(found, URLPattern):
             yield route
         else:

@@ -57,15 +57,16 @@ class OpenTelemetryTracer:
 
     @contextmanager
     def task(self, name: str) -> Iterator[None]:
-        with self._tracer.start_as_current_span(name, Context(), SpanKind.CONSUMER) as span:
+        with self._span(name, Context(), SpanKind.CONSUMER):
             yield
-            span.set_attributes(_attributes(log_context.current().ids))
 
     @contextmanager
     def request(self, environ: dict[str, Any]) -> Iterator[Callable[[int], str]]:
         """Record the block as a request. Call the yielded function with the status; it returns the ``traceparent``."""
-        parent = _read(environ.get("HTTP_TRACEPARENT", ""), environ.get("HTTP_TRACESTATE", ""))
-        with self._tracer.start_as_current_span(method_of(environ), parent, SpanKind.SERVER) as span:
+        # A request without a key chooses no trace, and nothing of it is sent on: the collector gets no text of a stranger.
+        has_key = environ.get("HTTP_AUTHORIZATION", "").lower().startswith("bearer rq_")
+        parent = _read(environ.get("HTTP_TRACEPARENT", "") if has_key else "")
+        with self._span(method_of(environ), parent, SpanKind.SERVER) as span:
 
             def end(status: int) -> str:
                 method, route = method_of(environ), route_of(environ)
@@ -76,21 +77,34 @@ class OpenTelemetryTracer:
                     "http.response.status_code": status,
                 }
                 span.set_attributes(http)
-                span.set_attributes(_attributes(log_context.current().ids))
                 if status >= _SERVER_ERROR:
                     span.set_status(StatusCode.ERROR)
                 return _write(None)
 
             yield end
 
+    @contextmanager
+    def _span(self, name: str, parent: Context, kind: SpanKind) -> Iterator[trace.Span]:
+        """Record the block, with the ids that it noted. Of an exception only that there was one: its text has values."""
+        with self._tracer.start_as_current_span(
+            name, parent, kind, record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield span
+            except BaseException:
+                span.set_status(StatusCode.ERROR)
+                raise
+            finally:
+                span.set_attributes(_attributes(log_context.current().ids))
+
 
 def _attributes(ids: Mapping[str, str]) -> dict[str, str]:
     return {f"reviewqueue.{name}": text for name, text in ids.items()}
 
 
-def _read(parent: str, state: str = "") -> Context:
+def _read(parent: str) -> Context:
     """Return the context that the header names; an empty one if it is missing or malformed."""
-    return _FORMAT.extract({_HEADER: parent, "tracestate": state}, Context())
+    return _FORMAT.extract({_HEADER: parent}, Context())
 
 
 def _write(context: Context | None) -> str:

@@ -35,7 +35,7 @@ def publish_events(*, seconds: float) -> int:
             try:
                 published += publish_batch(agent_id=agent_id, limit=BATCH_SIZE)
             except Exception:
-                log.exception("the events of an agent could not be published", extra={"agent": agent_id})
+                log.exception("the events of an agent could not be published", extra={"agent_pk": agent_id})
                 failed.add(agent_id)
         if published == before:
             break

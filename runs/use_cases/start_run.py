@@ -119,6 +119,8 @@ def create_ask(*, agent: Agent, ask: NewAsk, check_assignees: CheckAssignees) ->
     does.
     """
     started, interrupt = _ask(agent=agent, ask=ask, check_assignees=check_assignees)
+    if started.created:  # not before it is stored: an attempt that is rolled back has another id
+        note_run(started.run.public_id)
     if started.created and match_stored_signals([interrupt]):
         started.run.refresh_from_db()
         interrupt.refresh_from_db()
@@ -156,7 +158,6 @@ def _write_ask(
     agent: Agent, ask: NewAsk, found: AskBasis, run: Run, planned: list[PlannedInterrupt]
 ) -> tuple[StartedRun, Interrupt]:
     insert_if_new_later(run)
-    note_run(run.public_id)
     snapshot = Snapshot(step="ask", state=ask.state, code_version=ask.request.code_version)
     checkpoint = write_checkpoint(run, snapshot, number=0, now=found.now, pk=found.checkpoint_pk)
     record_event(run, "run.started", actor=agent_actor(agent.slug), at=found.now, **_origin_of(run))

@@ -123,5 +123,21 @@ def test_an_unsuitable_role_is_refused(given: str, reason: str):
         call_command("grants", name)
 
 
+def test_a_member_of_the_owner_is_refused_also_if_it_inherits_nothing():
+    """It could become the owner by SET ROLE. Run by a superuser, the owner itself is refused."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE an_owner")
+        cursor.execute("CREATE ROLE a_member NOINHERIT IN ROLE an_owner")
+        cursor.execute("ALTER TABLE runs_event OWNER TO an_owner")
+        for name in ("an_owner", "a_member"):
+            with pytest.raises(CommandError, match="owner of the tables"):
+                call_command("grants", name, stdout=io.StringIO())
+        cursor.execute("SET ROLE a_member")
+        try:
+            assert any("owns 1 append-only" in power for power in database_roles.excessive_powers())
+        finally:
+            cursor.execute("RESET ROLE")
+
+
 def test_each_table_with_triggers_has_its_guard():
     assert sorted(database_roles.guarded_tables()) == sorted(records.GUARDED)

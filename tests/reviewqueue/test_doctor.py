@@ -452,6 +452,7 @@ def test_settings_weaker_than_the_threat_model_assumes_are_noted(settings, chang
         ("127.0.0.1", "", False),
         ("db.example.org", "", True),
         ("db.example.org", "require", True),
+        ("db.example.org", "verify-ca", True),
         ("db.example.org", "verify-full", False),
     ],
 )

@@ -15,6 +15,7 @@ from django.utils.module_loading import import_string
 from sentry_sdk.transport import Transport
 
 from ledger.log_context import log_context
+from reviewqueue.operations import processes
 from reviewqueue.operations.sentry import SentryHandler, scrub_event
 from reviewqueue.serving.request_ids import AddRequestId
 
@@ -51,6 +52,19 @@ def test_a_report_holds_names_and_no_value_that_was_sent():
         assert MARKER not in text
         for name in ("planted after", "HTTP_RUN_LEASE", "password", "message-reject", "sessionid", "agent/1.0"):
             assert name in text, (html, name)
+
+
+def test_a_report_holds_the_route_in_place_of_a_path_with_a_token():
+    request = RequestFactory().get(f"/account/password/reset/key/1a-{MARKER}/")
+    for html in (False, True):
+        try:
+            raise RuntimeError("planted")
+        except RuntimeError:
+            reporter = import_string(settings.DEFAULT_EXCEPTION_REPORTER)(request, *sys.exc_info(), is_email=True)
+        text = reporter.get_traceback_html() if html else reporter.get_traceback_text()
+        assert "planted" in text
+        assert "account/password/reset/key/" in text
+        assert MARKER not in text
 
 
 def test_a_report_holds_no_setting():
@@ -105,6 +119,24 @@ def test_a_report_to_sentry_has_traceback_and_ids_and_no_value_that_was_sent(sen
     [error] = event["exception"]["values"]
     assert (error["type"], error["value"]) == ("RuntimeError", f"planted after {len(MARKER) + 1} characters")
     assert "raise RuntimeError" in error["stacktrace"]["frames"][-1]["context_line"]
+
+
+def test_a_refused_request_is_not_reported_to_sentry(sent):
+    log = logging.getLogger("reviewqueue.x")
+    log.error(f"Invalid HTTP_HOST header: '{MARKER}'", extra={"status_code": 400})
+    assert sent == []
+    log.error("failed", extra={"status_code": 500})
+    assert len(sent) == 1
+
+
+def test_a_forked_child_sends_its_reports_before_it_ends(sent, monkeypatch):
+    flushed: list[float] = []
+    [handler] = [it for it in logging.getLogger("reviewqueue.x").handlers if isinstance(it, SentryHandler)]
+    logging.getLogger("reviewqueue.x").error("failed")
+    monkeypatch.setattr(handler._client, "flush", lambda timeout: flushed.append(timeout))
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    processes._flush_output()
+    assert len(flushed) == 1
 
 
 def test_the_hook_removes_what_integrations_of_sentry_collect():

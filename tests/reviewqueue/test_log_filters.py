@@ -58,3 +58,38 @@ def test_while_the_database_is_away_each_request_is_one_line_and_503(address, ca
     assert (reply.status_code, "Retry-After" in reply) == (503, True)
     told = [logging.Formatter().format(record) for record in caplog.records if record.name == "django.request"]
     assert all("\n" not in line for line in told)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("end", ["/", "", "/x"])
+def test_the_log_has_no_link_that_resets_a_password(status, end, caplog, monkeypatch):
+    """Its token is in the path, and a refusal by the rate limit comes before the path is resolved."""
+
+    def away(_: object) -> None:
+        raise OperationalError("connection refused")
+
+    if status == 503:
+        monkeypatch.setattr("reviewqueue.middleware.disable_caching", lambda get_response: away)
+    else:
+        monkeypatch.setattr("reviewqueue.serving.rate_limits.pages_of_address.take", lambda _: 7)
+    address = f"/account/password/reset/key/1a-c0ffee-secret{end}"
+    assert Client(raise_request_exception=False).get(address).status_code == status
+    lines = [record.getMessage() for record in caplog.records if record.name == "django.request"]
+    assert any("/account/" in line for line in lines)
+    assert not any("secret" in line for line in lines)
+
+
+def test_a_mistaken_link_that_resets_a_password_is_not_in_the_log(caplog):
+    for end in ("", "/x"):
+        Client().get(f"/account/password/reset/key/1a-c0ffee-secret{end}")
+    assert not any("secret" in record.getMessage() for record in caplog.records)
+
+
+def test_a_request_for_another_host_is_one_line(caplog):
+    assert Client(raise_request_exception=False).get("/", headers={"host": "other.example.net"}).status_code == 400
+    [record] = [it for it in caplog.records if it.name == "django.security.DisallowedHost"]
+    assert "\n" not in logging.Formatter().format(record)
+
+
+def test_the_library_of_chat_channels_logs_no_address():
+    assert not logging.getLogger("urllib3.connectionpool").isEnabledFor(logging.INFO)

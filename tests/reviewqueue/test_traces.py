@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
+from opentelemetry.trace import StatusCode, format_span_id, format_trace_id, get_current_span
 from reviewqueue_client.traces import continued_trace, trace_headers
 
 from ledger import clock
+from ledger.log_context import current, note_ids
 from ledger.trace_context import use_tracer
 from reviewqueue import tasks
 from reviewqueue.serving.tracing import OpenTelemetryTracer
@@ -130,3 +133,52 @@ def test_tracing_without_the_exporter_is_refused_in_one_sentence(tmp_path):
     environment = own_processes.environment_for("sqlite:///none.sqlite3", TRACING="1")
     with pytest.raises(AssertionError, match=r"pip install 'reviewqueue\[otel\]'"):
         own_processes.run_command("check", environment=environment)
+
+
+def test_a_request_without_a_key_does_not_choose_its_trace(exporter):
+    for path in ("/account/login/", "/healthz"):
+        given = {"traceparent": f"00-{OF_AGENT}-00f067aa0ba902b7-01", "tracestate": "planted=1"}
+        assert OF_AGENT not in Client().get(path, headers=given)["traceparent"]
+    assert not spans_of(exporter, OF_AGENT)
+    assert not any("planted" in str(span.context.trace_state) for span in exporter.get_finished_spans())
+
+
+def test_a_span_of_a_failed_task_has_its_ids_and_not_the_text_of_the_exception(exporter):
+    def fails() -> None:
+        note_ids(run="run_1")
+        raise RuntimeError("planted")
+
+    with pytest.raises(RuntimeError):
+        tasks.entry_point(fails)()
+    [span] = exporter.get_finished_spans()
+    assert dict(span.attributes)["reviewqueue.run"] == "run_1"
+    assert (span.status.status_code, span.status.description, span.events) == (StatusCode.ERROR, None, ())
+
+
+def test_a_failed_task_is_logged_with_its_ids_once(caplog):
+    def fails() -> None:
+        note_ids(run="run_1")
+        raise RuntimeError("planted")
+
+    seen: list[dict[str, str]] = []
+
+    class Ids(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(dict(current().ids))
+
+    handler = Ids()
+    logging.getLogger("reviewqueue.tasks").addHandler(handler)
+    try:
+        with pytest.raises(RuntimeError):
+            tasks.entry_point(fails)()
+    finally:
+        logging.getLogger("reviewqueue.tasks").removeHandler(handler)
+    [record] = [it for it in caplog.records if it.name == "reviewqueue.tasks"]
+    assert record.exc_info is not None
+    assert seen[0]["run"] == "run_1"
+    caplog.clear()
+    logging.getLogger("django-q").error(f"Failed 'x' (y) - planted : File {tasks.__file__}")
+    logging.getLogger("django-q").error("Failed 'x' (y) - Function x is not defined")
+    assert [it.getMessage() for it in caplog.records if it.name == "django-q"] == [
+        "Failed 'x' (y) - Function x is not defined"
+    ]

@@ -13,6 +13,7 @@ import pytest
 from reviewqueue.api.problems import render_transport_error
 from reviewqueue.serving import asgi_bridge
 from reviewqueue.serving.asgi_bridge import BoundedApplication, holders_of
+from reviewqueue.serving.http_metrics import ROUTE
 from reviewqueue.serving.request_bodies import BodyLimits
 from reviewqueue.serving.thread_shares import give_back_while_waiting
 from tests.serving.test_request_bodies import piece, sender
@@ -239,7 +240,8 @@ def test_a_liveness_probe_is_answered_while_every_thread_is_busy():
 
 def test_readiness_is_answered_in_time_while_the_database_is_away(monkeypatch):
     monkeypatch.setattr(asgi_bridge, "LONGEST_WAIT_FOR_READINESS", 0.05)
-    over, checks = threading.Event(), []
+    over, checks, routes = threading.Event(), [], []
+    monkeypatch.setattr(asgi_bridge, "record_request", lambda environ, *_, **__: routes.append(environ.get(ROUTE)))
 
     def away(environ: dict[str, Any], start_response: Any) -> Result:
         checks.append(environ["PATH_INFO"])
@@ -255,6 +257,7 @@ def test_readiness_is_answered_in_time_while_the_database_is_away(monkeypatch):
             assert (status, json.loads(body)["wrong"][0]["check"]) == (503, "database")
             assert headers["x-request-id"]
         assert checks.count("/readyz") == 1
+        assert routes == ["readyz"] * 3
         over.set()
         assert {(await it)[0] for it in calls} == {200}
         assert (await call(app, a_scope("/readyz")))[0] == 200

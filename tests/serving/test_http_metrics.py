@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import pytest
@@ -58,10 +59,28 @@ def test_a_process_without_a_place_of_its_own_still_counts():
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/runs/run_1", "/account/passkeys/7/remove/", "/admin/runs/policy/", "/", "/api/none"]
+    "path",
+    [
+        "/account/password/reset/key/1a-x-y/",
+        "/api/v1/runs/run_1",
+        "/account/passkeys/7/remove/",
+        "/admin/runs/policy/",
+        "/",
+        "/api/none",
+    ],
 )
 def test_the_pattern_of_every_path_has_a_line(path: str):
     assert get_resolver().resolve(path).route in http_metrics._lines()
+
+
+def test_the_line_of_a_person_names_the_person_and_not_the_agent_of_the_run(caplog):
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", http_metrics.ROUTE: "runs/"}
+    caplog.set_level(logging.INFO, "reviewqueue.access")
+    record_request(
+        environ, LogContext({"agent": "buyer", "person": "7"}), client="::1", status=200, size=0, seconds=0.1
+    )
+    assert "person 7" in caplog.text
+    assert "agent buyer" not in caplog.text
 
 
 def find_counts(route: str) -> http_metrics.RequestCounts:

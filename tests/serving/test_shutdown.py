@@ -6,11 +6,13 @@ import contextlib
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from reviewqueue.api import long_poll
+from reviewqueue.management.commands import web
 from reviewqueue.serving import shutdown
 
 
@@ -67,3 +69,41 @@ def test_the_listening_sockets_of_the_process_are_found():
         finally:
             for each in found:
                 each.close()
+
+
+class StoppedAtOnce:
+    """A stop that was asked before the first wait; the folder of the marker is gone by then."""
+
+    def wait(self, seconds: float) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_server_is_stopped_also_if_its_marker_has_no_folder_or_cannot_be_written(
+    monkeypatch, settings, fails: bool
+):
+    settings.SHUTDOWN_DELAY = 0
+    stopped, markers = [], []
+    server = SimpleNamespace(poll=lambda: None, wait=lambda seconds: 0, returncode=None)
+
+    def fork(run: object, *, title: str, **environment: str) -> object:
+        markers.append(Path(environment[shutdown.SHUTDOWN_MARKER]))
+        markers[0].parent.rmdir()
+        if fails:
+            markers[0].parent.touch()
+        return server
+
+    def stop(child: object, *, grace: float) -> bool:
+        stopped.append(markers[0].exists())
+        return True
+
+    monkeypatch.setattr(web.processes, "fork", fork)
+    monkeypatch.setattr(web.processes, "stop", stop)
+    monkeypatch.setattr(web.processes, "StopAsked", StoppedAtOnce)
+    if fails:
+        with pytest.raises(OSError, match=r"exists|directory"):
+            web._serve_until_stopped()
+        markers[0].parent.unlink(missing_ok=True)
+    else:
+        assert web._serve_until_stopped() == 0
+    assert stopped == [not fails]

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
+from django.db import InterfaceError, OperationalError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ledger.errors import PayloadInvalid, Problem, Refusal
+from ledger.log_context import note_run
 from reviewqueue import permissions, resume_gateway
 from reviewqueue.api import problems
 from reviewqueue.api.authentication import count_items, person_of, recheck_key, worker_of
@@ -117,11 +119,14 @@ def _create_together(request: Request, agent: Agent, items: list[Any]) -> dict[i
             check_assignees=permissions.check_assignees,
             check_key=lambda: recheck_key(request),
         )
-    except Refusal:
+    except (Refusal, OperationalError, InterfaceError):  # each is refused or answered by itself
         return {}
     except Exception:
         log.exception("Asks of a batch could not be created together; each is created by itself")
         return {}
+    for one in made:
+        if one is not None:
+            note_run(one[0].run.public_id)
     return {
         number: BatchResult(status=201, result=AskedInterrupt(interrupt=one[1], run=one[0].run))
         for number, one in zip(asks, made, strict=True)

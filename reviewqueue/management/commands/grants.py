@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection, transaction
 
-from reviewqueue.operations.database_roles import grants
+from reviewqueue.operations.database_roles import grants, guarded_tables
 
 
 class Command(BaseCommand):
@@ -43,7 +43,10 @@ class Command(BaseCommand):
 def _refuse_unsuitable(role: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT rolsuper, pg_has_role(rolname, current_user, 'USAGE') FROM pg_roles WHERE rolname = %s", [role]
+            "SELECT rolsuper, pg_has_role(rolname, current_user, 'MEMBER'), EXISTS (SELECT 1 FROM pg_class "
+            "WHERE relkind = 'r' AND relname = ANY(%s) AND pg_table_is_visible(pg_class.oid) "
+            "AND pg_has_role(rolname, relowner, 'MEMBER')) FROM pg_roles WHERE rolname = %s",
+            [sorted(guarded_tables()), role],
         )
         found = cursor.fetchone()
     if found is None:

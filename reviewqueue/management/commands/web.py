@@ -79,16 +79,23 @@ def _serve_until_stopped() -> int:
     Returns its exit status; 0 after a stop.
     """
     stop_asked = processes.StopAsked()
-    with tempfile.TemporaryDirectory(prefix="reviewqueue-web-") as folder:
+    with tempfile.TemporaryDirectory(prefix="reviewqueue-web-", ignore_cleanup_errors=True) as folder:
         marker = Path(folder) / "stopping"
         server = processes.fork(_run_granian, title="rq-granian", **{SHUTDOWN_MARKER: str(marker)})
-        while server.poll() is None and not stop_asked.wait(0.5):
-            pass
-        if server.poll() is None:
-            marker.touch()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                server.wait(settings.SHUTDOWN_DELAY)
-        return 0 if processes.stop(server, grace=GRACE) and stop_asked else server.returncode or 1
+        exited = False
+        try:
+            while server.poll() is None and not stop_asked.wait(0.5):
+                pass
+            if server.poll() is None:
+                marker.parent.mkdir(
+                    mode=0o700, parents=True, exist_ok=True
+                )  # a cleaner of old files can have removed it
+                marker.touch()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    server.wait(settings.SHUTDOWN_DELAY)
+        finally:
+            exited = processes.stop(server, grace=GRACE)
+        return 0 if exited and stop_asked else server.returncode or 1
 
 
 class _Granian(Server):
@@ -97,7 +104,8 @@ class _Granian(Server):
     def shutdown(self, exit_code: int = 0) -> None:
         if settings.SHUTDOWN_DELAY:  # else no proxy waits for it
             for pid in filter(None, (worker.pid for worker in multiprocessing.active_children())):
-                os.kill(pid, IGNORE_NEW_CONNECTIONS)
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.kill(pid, IGNORE_NEW_CONNECTIONS)
             pause(SECONDS_FOR_OPENING_CONNECTIONS)
         super().shutdown(exit_code)
 

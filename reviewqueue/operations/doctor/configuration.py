@@ -27,7 +27,6 @@ from runs.states import EffectMode, InterruptStatus, RuleAction
 
 MIN_TOKEN_LENGTH = 16
 _LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
-_VERIFYING_SSL_MODES = ("verify-ca", "verify-full")
 #: Django's warnings about pages served over plain HTTP.
 _PLAIN_HTTP_WARNINGS = {"security.W004", "security.W008", "security.W012", "security.W016"}
 
@@ -75,7 +74,7 @@ def is_readable_on_the_way(database: dict[str, Any]) -> bool:
     """Tell whether this database is on another machine, and its certificate is not verified."""
     host = str(database.get("HOST", ""))
     is_remote = bool(host) and not host.startswith("/") and host not in _LOCAL_HOSTS
-    return is_remote and database.get("OPTIONS", {}).get("sslmode") not in _VERIFYING_SSL_MODES
+    return is_remote and database.get("OPTIONS", {}).get("sslmode") != "verify-full"
 
 
 def chat_channels() -> Iterator[Finding]:
