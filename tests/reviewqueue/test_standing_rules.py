@@ -7,7 +7,7 @@ from decimal import Decimal
 from threading import Barrier, Thread
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from ledger import clock
@@ -16,7 +16,7 @@ from reviewqueue import permissions, reviewer_actions
 from reviewqueue.models import ExaminedRequest
 from reviewqueue.operations import kill_switch, rule_sweep
 from reviewqueue.operations.doctor import records
-from reviewqueue.standing_rules import administration, unexamined
+from reviewqueue.standing_rules import administration, eligibility, unexamined
 from runs import standing_rules
 from runs.errors import ApprovalLost, NotPermitted
 from runs.models import ConfigurationRecord, Decision, Event, Interrupt, Permit, Run, StandingRule, StandingRuleUse
@@ -24,7 +24,16 @@ from runs.standing_rules import Bound
 from runs.states import InterruptStatus
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
-from tests.standing_rule_builders import BELOW_20, IN_EUR, a_decided_refund, a_lead, a_refund, a_standing_rule, terms
+from tests.standing_rule_builders import (
+    BELOW_20,
+    IN_EUR,
+    REFUND,
+    a_decided_refund,
+    a_lead,
+    a_refund,
+    a_standing_rule,
+    terms,
+)
 from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
@@ -242,6 +251,48 @@ def test_a_renewed_review_needs_a_person():
     assert sweep() == 0
     assert is_open(decision.interrupt)
     assert decision.interrupt.round == 2
+
+
+@pytest.mark.parametrize("verdict", ["reject", "respond"])
+def test_a_call_that_a_person_refused_stays_with_people_under_another_key(verdict):
+    lead, reviewer = a_lead(), builders.a_reviewer()
+    rule = a_standing_rule(lead)
+    refused = a_refund("5", verdicts=["approve", "reject", "respond"])
+    builders.decide(refused, reviewer, verdict, message="No.")
+    [claimed] = builders.claim(rule.agent)
+    asked = builders.a_wait("another", proposal=REFUND, title="A refund", wish={"risk": "low"})
+    [again] = builders.suspend_by(claimed.run, claimed.lease.token, asked).interrupts
+    elsewhere = a_refund("4")
+    shown = administration.preview_rule(lead, **terms())
+    assert (shown.named, shown.verdicts) == ([elsewhere.public_id], {verdict: 1})
+    assert sweep() == 1
+    assert is_open(again)
+    assert ExaminedRequest.objects.filter(interrupt=again).exists()
+
+
+@pytest.mark.parametrize("changes", [{"round": 2}, {"renewed": True}])
+def test_a_call_whose_review_was_renewed_stays_with_people_in_the_whole_tree(changes):
+    rule = a_standing_rule()
+    before, child = a_refund("5"), a_refund("4")
+    with without_triggers():
+        Interrupt.objects.filter(pk=before.pk).update(**changes)
+        Run.objects.filter(pk=child.run_id).update(root=before.run_id)
+    child = Interrupt.objects.select_related("run").get(pk=child.pk)
+    with transaction.atomic(), pytest.raises(eligibility.RuleDoesNotApply, match="renewed"):
+        eligibility.prepare_use(rule, child.run, child, is_assigned=False, now=clock.now())
+
+
+def test_an_escalated_request_and_one_beside_a_renewed_review_stay_with_people():
+    rule = a_standing_rule()
+    waits = [builders.a_wait(key, proposal=REFUND, wish={"risk": "low"}) for key in ("one", "two")]
+    beside, renewed = builders.suspend_run(builders.a_running_run(), *waits).interrupts
+    escalated = a_refund()
+    found = eligibility.requests_in_scope(queue=rule.queue_id, agent=rule.agent_id, reason=rule.reason)
+    assert {beside, renewed, escalated} <= set(found)
+    with without_triggers():
+        Interrupt.objects.filter(pk=renewed.pk).update(round=2)
+        Interrupt.objects.filter(pk=escalated.pk).update(level=1)
+    assert not {beside, renewed, escalated} & set(found.all())
 
 
 # --- when a decision of a rule loses its permit -----------------------------------------------------------------------
