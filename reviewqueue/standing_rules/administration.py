@@ -22,7 +22,13 @@ from ledger.actors import person_actor
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact_json import null_if_longer
 from reviewqueue import permissions
-from reviewqueue.standing_rules.eligibility import are_free, covers, first_objections, requests_in_scope
+from reviewqueue.standing_rules.eligibility import (
+    are_free,
+    covers,
+    first_objections,
+    own_policy_allows,
+    requests_in_scope,
+)
 from runs import standing_rules
 from runs.configuration_history import lock_head
 from runs.errors import NotPermitted
@@ -144,7 +150,8 @@ def preview_rule(person: AbstractUser, **terms: Any) -> RulePreview:
         _, proposal, verdicts, risk, *_ = row
         return allows_standing_rules(policy, risk) and covers(stated.call, stated.bounds, proposal, verdicts)
 
-    covered = [row for row in open_rows if is_covered(row)]
+    allowed = set(waiting.filter(own_policy_allows()).values_list("pk", flat=True)[:COMPARED])
+    covered = [row for row in open_rows if row[4] in allowed and is_covered(row)]
     answered = [row for row in closed_rows if row[6] and is_covered(row)]
     tops = {row[5] for row in (*covered, *answered)}
     objections = first_objections(tops, reason=stated.reason, call=stated.call)

@@ -15,7 +15,7 @@ from reviewqueue import permissions
 from runs.kill_switch import open_halts
 from runs.models import Assignee, Decision, Interrupt, Run, StandingRule
 from runs.standing_rules import Bound, bounds_of, covers_proposal, has_ended, lock_rule_to_use
-from runs.states import RISK_RANK, DecisionStatus, Kind, Risk, Verdict
+from runs.states import RISK_RANK, DecisionStatus, Kind, Risk, RuleRisk, Verdict
 
 
 class RuleDoesNotApply(Exception):
@@ -24,6 +24,13 @@ class RuleDoesNotApply(Exception):
     def __init__(self, message: str, *, is_final: bool = True) -> None:
         super().__init__(message)
         self.is_final = is_final
+
+
+class RuleCannotDecide(RuleDoesNotApply):
+    """The rule can decide no request now: it was revoked, has ended or is used up, or its lead cannot have it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, is_final=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +87,12 @@ def are_free(*, now: datetime) -> Q:
     return unclaimed & ~assigned & ~halted & Q(run__pause_asked_at=None, run__ending="")
 
 
+def own_policy_allows() -> Q:
+    """Return the filter for requests whose own policy lets a rule decide their risk."""
+    low, medium = Q(policy__standing_rules=RuleRisk.LOW), Q(policy__standing_rules=RuleRisk.MEDIUM)
+    return (low & Q(risk=Risk.LOW)) | (medium & Q(risk__in=(Risk.LOW, Risk.MEDIUM)))
+
+
 def covers(call: str, bounds: Iterable[Bound], proposal: Any, verdicts: list[str]) -> bool:
     """Tell whether a rule's call and bounds cover the proposal, and the request can be approved."""
     return Verdict.APPROVE in verdicts and covers_proposal(call, bounds, proposal)
@@ -92,9 +105,9 @@ def prepare_use(rule: StandingRule, run: Run, interrupt: Interrupt, *, is_assign
     """
     locked, number = lock_rule_to_use(rule.pk)
     if has_ended(locked, now=now) or number > locked.max_uses:
-        raise RuleDoesNotApply("The rule was revoked, has ended or is used up.", is_final=False)
+        raise RuleCannotDecide("The rule was revoked, has ended or is used up.")
     if not permissions.may_have_rules(locked.made_by, locked.queue, locked.agent):
-        raise RuleDoesNotApply("Its lead cannot have the rule any more.", is_final=False)
+        raise RuleCannotDecide("Its lead cannot have the rule any more.")
     is_claimed = interrupt.claimed_until is not None and interrupt.claimed_until > now
     if is_assigned or is_claimed or run.pause_asked_at is not None or run.ending:
         raise RuleDoesNotApply("A person works on the request, or its run does not continue.", is_final=False)

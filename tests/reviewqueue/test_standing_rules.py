@@ -156,6 +156,60 @@ def test_an_amended_request_is_compared_again():
     assert not is_open(interrupt)
 
 
+def test_requests_that_a_rule_can_never_decide_do_not_take_the_places_of_others():
+    lead = a_lead()
+    builders.a_policy(standing_rules="never")
+    under_never = a_refund()
+    a_standing_rule(lead, risk="low")
+    medium, own = a_refund(wish={"risk": "medium"}), a_refund(started=builders.a_running_run(initiator=lead))
+    wanted = a_refund()
+    assert sweep(limit=1) == 1
+    assert [is_open(it) for it in (under_never, medium, own, wanted)] == [True, True, True, False]
+    builders.a_policy(standing_rules="never")
+    a_refund()
+    assert not unexamined.has_requests_to_examine()
+
+
+def test_each_rule_has_a_share_of_a_sweep():
+    lead = a_lead()
+    first, second = a_standing_rule(lead, bounds=[]), a_standing_rule(lead, call="credit", bounds=[])
+    credit = a_refund(proposal={"name": "credit", "arguments": {}})
+    [a_refund("5") for _ in range(3)]
+    assert sweep(limit=2) == 2
+    assert (first.uses.count(), second.uses.count()) == (1, 1)
+    assert not is_open(credit)
+
+
+def test_a_request_that_fails_does_not_end_the_sweep(monkeypatch):
+    a_standing_rule()
+    fails, next_one = a_refund(), a_refund()
+    decide = rule_sweep.resume_gateway.submit_rule_decision
+
+    def fail(rule, interrupt):
+        if interrupt.pk == fails.pk:
+            raise ZeroDivisionError
+        return decide(rule, interrupt)
+
+    monkeypatch.setattr(rule_sweep.resume_gateway, "submit_rule_decision", fail)
+    assert sweep() == 1
+    assert [is_open(it) for it in (fails, next_one)] == [True, False]
+
+
+def test_a_rule_that_ended_is_not_tried_on_each_request(monkeypatch):
+    rule = a_standing_rule()
+    a_refund(), a_refund()
+    tried = []
+
+    def end_and_try(rule, interrupt):
+        tried.append(interrupt.pk)
+        raise eligibility.RuleCannotDecide("It was revoked.")
+
+    monkeypatch.setattr(rule_sweep.resume_gateway, "submit_rule_decision", end_and_try)
+    assert sweep() == 0
+    assert len(tried) == 1
+    assert rule.uses.count() == 0
+
+
 # --- what stays with people -------------------------------------------------------------------------------------------
 
 
