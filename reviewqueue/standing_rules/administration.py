@@ -34,7 +34,7 @@ from runs.configuration_history import lock_head
 from runs.errors import NotPermitted
 from runs.models import Agent, Decision, Interrupt, Queue, StandingRule
 from runs.policies import allows_standing_rules, current_policy
-from runs.standing_rules import Bound, RuleTerms, check_terms, rules_in_time, used_count
+from runs.standing_rules import MAX_TEXT, Bound, RuleTerms, check_terms, rules_in_time, used_count
 from runs.states import DecisionStatus, InterruptStatus, RuleRisk
 
 #: Rules of one queue that can decide at the same time.
@@ -194,6 +194,8 @@ def revoke_rule(person: AbstractUser, rule_id: str, *, reason: str) -> StandingR
         raise NotPermitted("Leads and owners of the queue, owners of the agent and operators revoke a standing rule.")
     if not reason.strip():
         raise PayloadInvalid.at("/reason", "is missing: say why you revoke the rule")
+    if len(reason) > MAX_TEXT:
+        raise PayloadInvalid.at("/reason", f"must have at most {MAX_TEXT} characters")
     standing_rules.revoke_rule(rule, actor=person_actor(person), reason=reason, now=clock.now())
     return find_rule(person, rule_id)
 
