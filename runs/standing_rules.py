@@ -194,17 +194,22 @@ def has_ended(rule: StandingRule, *, now: datetime) -> bool:
     return rule.revoked_at is not None or rule.ends_at <= now
 
 
-def lock_rule_to_use(pk: int) -> tuple[StandingRule, int]:
-    """Lock a rule as the last row of a transaction, and return it with the number of its next decision.
+def lock_rule(pk: int) -> StandingRule:
+    """Lock a rule after the run and the request that it decides, and return it.
 
-    Raises ``RecordChanged`` if it differs from its record.
+    Nothing is joined: queue, agent and person are read later, because this statement may have waited.
     """
     assert_in_transaction()
-    rule = _locked(pk)
+    return StandingRule.objects.select_for_update(of=("self",), no_key=True).get(pk=pk)
+
+
+def next_number(rule: StandingRule) -> int:
+    """Return the number of the locked rule's next decision. Raises ``RecordChanged`` if it differs from its record."""
+    assert_in_transaction()
     # A new statement, which sees every use that was committed before the lock was granted.
-    used = StandingRuleUse.objects.filter(rule=pk).order_by("-number").values_list("number", flat=True).first()
+    used = StandingRuleUse.objects.filter(rule=rule.pk).order_by("-number").values_list("number", flat=True).first()
     _refuse_changed_rule(rule)
-    return rule, (used or 0) + 1
+    return (used or 0) + 1
 
 
 def record_use(rule: StandingRule, decision: Decision, *, number: int) -> StandingRuleUse:

@@ -14,7 +14,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from reviewqueue import permissions
 from runs.kill_switch import open_halts
 from runs.models import Assignee, Decision, Interrupt, Run, StandingRule
-from runs.standing_rules import Bound, bounds_of, covers_proposal, has_ended, lock_rule_to_use
+from runs.standing_rules import Bound, bounds_of, covers_proposal, has_ended, next_number
 from runs.states import RISK_RANK, DecisionStatus, Kind, Risk, RuleRisk, Verdict
 
 
@@ -98,12 +98,12 @@ def covers(call: str, bounds: Iterable[Bound], proposal: Any, verdicts: list[str
     return Verdict.APPROVE in verdicts and covers_proposal(call, bounds, proposal)
 
 
-def prepare_use(rule: StandingRule, run: Run, interrupt: Interrupt, *, is_assigned: bool, now: datetime) -> RuleUse:
-    """Lock the rule after the run and the request, and check again that it may decide the request.
+def prepare_use(locked: StandingRule, run: Run, interrupt: Interrupt, *, is_assigned: bool, now: datetime) -> RuleUse:
+    """Check again that the rule, locked after the run and the request, may decide the request at this time.
 
     Raises ``RuleDoesNotApply``, and ``RecordChanged`` if the rule differs from its record.
     """
-    locked, number = lock_rule_to_use(rule.pk)
+    number = next_number(locked)
     if has_ended(locked, now=now) or number > locked.max_uses:
         raise RuleCannotDecide("The rule was revoked, has ended or is used up.")
     if not permissions.may_have_rules(locked.made_by, locked.queue, locked.agent):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from threading import Barrier, Thread
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
-from reviewqueue import permissions, reviewer_actions
+from reviewqueue import permissions, resume_gateway, reviewer_actions
 from reviewqueue.models import ExaminedRequest
 from reviewqueue.operations import kill_switch, rule_sweep
 from reviewqueue.operations.doctor import records
@@ -208,6 +209,27 @@ def test_a_rule_that_ended_is_not_tried_on_each_request(monkeypatch):
     assert sweep() == 0
     assert len(tried) == 1
     assert rule.uses.count() == 0
+
+
+def test_a_rule_that_ends_while_its_lock_is_awaited_decides_nothing(monkeypatch):
+    rule, interrupt = a_standing_rule(), a_refund()
+    lock, times = resume_gateway.lock_rule, []
+
+    def lock_late(pk):
+        locked = lock(pk)
+        times.append(rule.ends_at + timedelta(seconds=1))
+        return locked
+
+    monkeypatch.setattr(resume_gateway, "lock_rule", lock_late)
+    monkeypatch.setattr(resume_gateway, "read_decision_basis", basis_at(times, resume_gateway.read_decision_basis))
+    assert sweep() == 0
+    assert is_open(interrupt)
+    assert len(times) == 1
+
+
+def basis_at(times, read):
+    """Read the basis of a decision with the newest of these times as the clock."""
+    return lambda *of: replace(read(*of), **({"now": times[-1]} if times else {}))
 
 
 # --- what stays with people -------------------------------------------------------------------------------------------
