@@ -59,7 +59,7 @@ from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Event, Fact, Interrupt, Permit, Run, StandingRule
 from runs.policies import needs_second_factor
 from runs.run_status import save_status
-from runs.standing_rules import BY_RULE, record_use
+from runs.standing_rules import BY_RULE, lock_rule, record_use
 from runs.states import APPROVING, ContinuationKind, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.timeline import record_event
 from runs.use_cases.end_run import end_if_rejected
@@ -194,6 +194,8 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     responder, answer, seen = submission.responder, submission.answer, submission.seen
     second_factor = submission.second_factor
     run, interrupt = lock_run_and_interrupt(interrupt_pk)
+    # Before the clock, rights and policies are read: the rule may end while its lock is awaited.
+    rule = None if submission.rule is None else lock_rule(submission.rule.pk)
     found = read_decision_basis(interrupt, responder)
     now = found.now
     if submission.request_key:
@@ -217,7 +219,7 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         or _find_missing_factor(interrupt, submission, now=now)
     )
     factor = {} if second_factor is None else {"second_factor": second_factor.kind}
-    if refusal is not None and submission.rule is not None:
+    if refusal is not None and rule is not None:
         raise refusal
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
@@ -225,8 +227,8 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if not keep_attachments(interrupt, responder, submission.attachments):
         raise InputInvalid("A file of the answer was erased meanwhile. Attach it again.")
     use: RuleUse | None = None
-    if submission.rule is not None:
-        use = prepare_use(submission.rule, run, interrupt, is_assigned=found.rights.is_assigned, now=now)
+    if rule is not None:
+        use = prepare_use(rule, run, interrupt, is_assigned=found.rights.is_assigned, now=now)
         factor |= {"standing_rule": use.rule.public_id}
     count = _count_answer(interrupt, submission.answer)
     decision = record_decision(

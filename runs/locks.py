@@ -1,4 +1,4 @@
-"""Row locks, taken by every transaction in one order: run, interrupts by ascending id, continuation, effect, signal.
+"""Row locks, taken by every transaction in one order: run, interrupts by id, rule, continuation, effect, signal.
 
 Transactions that lock the same rows in different orders deadlock, so runs and interrupts are locked only by these
 functions, and no transaction locks two runs. Read the clock (``ledger.clock``) after the last lock. Effects are locked

@@ -39,6 +39,8 @@ BY_RULE = "rule"
 MAX_USES = 1_000
 MAX_LENGTH = timedelta(days=31)
 MAX_BOUNDS = 20
+MAX_CALL = 200  # characters of the call's name
+MAX_TEXT = 300  # characters of a note, and of a pointer
 MAX_VALUE = 300  # characters of a bound's value
 #: How a member is compared with a bound's value: those of numbers, and equality of any value.
 NUMBER_TESTS = ("below", "at_most", "at_least", "above")
@@ -107,6 +109,9 @@ def check_terms(terms: RuleTerms, *, now: datetime) -> None:
         raise PayloadInvalid.at("/ends_at", f"must be at most {MAX_LENGTH.days} days from now")
     if not terms.note.strip():
         raise PayloadInvalid.at("/note", "is missing: say why you make the rule")
+    for name, text, most in (("call", terms.call, MAX_CALL), ("note", terms.note, MAX_TEXT)):
+        if len(text) > most:
+            raise PayloadInvalid.at(f"/{name}", f"must have at most {most} characters")
     if len(terms.bounds) > MAX_BOUNDS:
         raise PayloadInvalid.at("/bounds", f"must have at most {MAX_BOUNDS} bounds")
     for place, bound in enumerate(terms.bounds):
@@ -118,14 +123,16 @@ def _check_bound(bound: Bound, *, at: str) -> None:
         raise PayloadInvalid.at(
             f"{at}/pointer", "must be a JSON Pointer into the proposal that begins with /arguments/"
         )
+    if len(bound.pointer) > MAX_TEXT:
+        raise PayloadInvalid.at(f"{at}/pointer", f"must have at most {MAX_TEXT} characters")
     if bound.test not in TESTS:
         raise PayloadInvalid.at(f"{at}/test", f"must be one of: {', '.join(TESTS)}")
+    if isinstance(bound.value, str) and len(bound.value) > MAX_VALUE:
+        raise PayloadInvalid.at(f"{at}/value", f"must have at most {MAX_VALUE} characters")
     if bound.test in NUMBER_TESTS and read_number(bound.value) is None:
         raise PayloadInvalid.at(f"{at}/value", f"must be a number for {bound.test}")
     if isinstance(bound.value, dict | list):
         raise PayloadInvalid.at(f"{at}/value", "must be a text, a number, true, false or null")
-    if isinstance(bound.value, str) and len(bound.value) > MAX_VALUE:
-        raise PayloadInvalid.at(f"{at}/value", f"must have at most {MAX_VALUE} characters")
 
 
 def bounds_of(rule: StandingRule) -> list[Bound]:
@@ -187,17 +194,22 @@ def has_ended(rule: StandingRule, *, now: datetime) -> bool:
     return rule.revoked_at is not None or rule.ends_at <= now
 
 
-def lock_rule_to_use(pk: int) -> tuple[StandingRule, int]:
-    """Lock a rule as the last row of a transaction, and return it with the number of its next decision.
+def lock_rule(pk: int) -> StandingRule:
+    """Lock a rule after the run and the request that it decides, and return it.
 
-    Raises ``RecordChanged`` if it differs from its record.
+    Nothing is joined: queue, agent and person are read later, because this statement may have waited.
     """
     assert_in_transaction()
-    rule = _locked(pk)
+    return StandingRule.objects.select_for_update(of=("self",), no_key=True).get(pk=pk)
+
+
+def next_number(rule: StandingRule) -> int:
+    """Return the number of the locked rule's next decision. Raises ``RecordChanged`` if it differs from its record."""
+    assert_in_transaction()
     # A new statement, which sees every use that was committed before the lock was granted.
-    used = StandingRuleUse.objects.filter(rule=pk).order_by("-number").values_list("number", flat=True).first()
+    used = StandingRuleUse.objects.filter(rule=rule.pk).order_by("-number").values_list("number", flat=True).first()
     _refuse_changed_rule(rule)
-    return rule, (used or 0) + 1
+    return (used or 0) + 1
 
 
 def record_use(rule: StandingRule, decision: Decision, *, number: int) -> StandingRuleUse:

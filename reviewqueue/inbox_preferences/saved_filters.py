@@ -46,11 +46,13 @@ def save_filter(person: AbstractUser, *, name: str, query: str, queue: str = "")
     name = " ".join(name.split())
     if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
         raise PayloadInvalid.at("/name", f"must have 1 to {MAX_NAME_LENGTH} printable characters")
+    if "\x00" in query:
+        raise PayloadInvalid.at("/query", "must have no NUL character")
     if len(query) > MAX_QUERY_LENGTH:
         raise PayloadInvalid.at("/query", "is too long to be saved. Search for a shorter text")
     shared_with = None
     if queue:
-        shared_with = permissions.queues_of(person).filter(slug=queue).first()
+        shared_with = None if "\x00" in queue else permissions.queues_of(person).filter(slug=queue).first()
         if shared_with is None:
             raise NotFound
         if not permissions.is_lead_of(person, shared_with):

@@ -46,7 +46,7 @@ def save_reply(person: AbstractUser, *, name: str, text: str, queue: str = "") -
         raise PayloadInvalid.at("/text", f"must have 1 to {MAX_TEXT_LENGTH} characters")
     shared_with = None
     if queue:
-        shared_with = permissions.queues_of(person).filter(slug=queue).first()
+        shared_with = None if "\x00" in queue else permissions.queues_of(person).filter(slug=queue).first()
         if shared_with is None:
             raise NotFound
         if not permissions.is_lead_of(person, shared_with):

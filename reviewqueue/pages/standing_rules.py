@@ -27,7 +27,7 @@ from runs.standing_rules import MAX_BOUNDS, MAX_LENGTH, MAX_USES, NUMBER_TESTS, 
 from runs.states import Kind
 
 PAGE_SIZE, SHOWN_DECISIONS = 50, 50
-MAX_TEXT = 300
+MAX_SENT = 2_000  # characters of a field that are read; the rule's own limits are shorter
 LEAST_ROWS = 4  # of bounds in the form, so that it works without JavaScript
 TEST_LABELS = {
     "below": "below",
@@ -232,7 +232,7 @@ def _row_of(name: str, value: Any) -> BoundRow:
     if number is not None:
         return BoundRow(pointer=pointer, test="at_most", value=f"{number:f}")
     text = dumps(value)
-    is_plain = isinstance(value, str) and _json_value(value) == value
+    is_plain = isinstance(value, str) and value.isprintable() and _json_value(value) == value
     return BoundRow(pointer=pointer, test="equals", value=value if is_plain else text)
 
 
@@ -263,7 +263,7 @@ def _read_terms(texts: dict[str, str], rows: list[BoundRow]) -> dict[str, Any]:
 
 
 def _bound_value(row: BoundRow) -> Any:
-    return row.value if row.test in NUMBER_TESTS else _json_value(row.value)
+    return row.value.strip() if row.test in NUMBER_TESTS else _json_value(row.value)
 
 
 def _json_value(text: str) -> Any:
@@ -276,8 +276,8 @@ def _json_value(text: str) -> Any:
 
 
 def _text(form: QueryDict, name: str) -> str:
-    return _clean(form.get(name, ""))
+    return _clean(form.get(name, "")).strip()
 
 
 def _clean(text: str) -> str:
-    return text.replace("\0", "")[:MAX_TEXT].strip()
+    return text.replace("\0", "")[:MAX_SENT]

@@ -15,19 +15,26 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from ledger import clock
 from ledger.actors import person_actor
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact_json import null_if_longer
 from reviewqueue import permissions
-from reviewqueue.standing_rules.eligibility import are_free, covers, requests_in_scope
+from reviewqueue.standing_rules.eligibility import (
+    are_free,
+    covers,
+    first_objections,
+    own_policy_allows,
+    requests_in_scope,
+)
 from runs import standing_rules
 from runs.configuration_history import lock_head
 from runs.errors import NotPermitted
 from runs.models import Agent, Decision, Interrupt, Queue, StandingRule
 from runs.policies import allows_standing_rules, current_policy
-from runs.standing_rules import Bound, RuleTerms, check_terms, rules_in_time, used_count
+from runs.standing_rules import MAX_TEXT, Bound, RuleTerms, check_terms, rules_in_time, used_count
 from runs.states import DecisionStatus, InterruptStatus, RuleRisk
 
 #: Rules of one queue that can decide at the same time.
@@ -143,21 +150,28 @@ def preview_rule(person: AbstractUser, **terms: Any) -> RulePreview:
         _, proposal, verdicts, risk, *_ = row
         return allows_standing_rules(policy, risk) and covers(stated.call, stated.bounds, proposal, verdicts)
 
-    named = [row[0] for row in open_rows if is_covered(row)]
-    decided = [row[4] for row in closed_rows if row[4] and is_covered(row)]
+    allowed = set(waiting.filter(own_policy_allows()).values_list("pk", flat=True)[:COMPARED])
+    covered = [row for row in open_rows if row[4] in allowed and is_covered(row)]
+    answered = [row for row in closed_rows if row[6] and is_covered(row)]
+    tops = {row[5] for row in (*covered, *answered)}
+    objections = first_objections(tops, reason=stated.reason, call=stated.call)
+    named = [row[0] for row in covered if row[5] not in objections]
+    # A later objection, which may be the decision itself, would not have kept the request with people.
+    decided = [row[6] for row in answered if objections.get(row[5], row[4]) >= row[4]]
     return RulePreview(
         waiting=len(named),
         waiting_compared=len(open_rows),
         named=named[:NAMED],
         recent=len(decided),
-        recent_compared=sum(1 for row in closed_rows if row[4]),
+        recent_compared=sum(1 for row in closed_rows if row[6]),
         verdicts=dict(sorted(Counter(decided).items())),
     )
 
 
 def _compared(requests: QuerySet[Interrupt], *more: str) -> list[tuple[Any, ...]]:
     shown = requests.annotate(compared=null_if_longer("proposal", LONGEST_PROPOSAL))
-    return list(shown.values_list("public_id", "compared", "verdicts", "risk", *more)[:COMPARED])
+    shown = shown.annotate(top=Coalesce("run__root", "run"))
+    return list(shown.values_list("public_id", "compared", "verdicts", "risk", "pk", "top", *more)[:COMPARED])
 
 
 @transaction.atomic
@@ -180,6 +194,8 @@ def revoke_rule(person: AbstractUser, rule_id: str, *, reason: str) -> StandingR
         raise NotPermitted("Leads and owners of the queue, owners of the agent and operators revoke a standing rule.")
     if not reason.strip():
         raise PayloadInvalid.at("/reason", "is missing: say why you revoke the rule")
+    if len(reason) > MAX_TEXT:
+        raise PayloadInvalid.at("/reason", f"must have at most {MAX_TEXT} characters")
     standing_rules.revoke_rule(rule, actor=person_actor(person), reason=reason, now=clock.now())
     return find_rule(person, rule_id)
 

@@ -7,10 +7,12 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef, QuerySet
 
 from ledger import clock
+from ledger.errors import Refusal
 from reviewqueue import permissions
 from reviewqueue.models import ExaminedRequest
-from reviewqueue.standing_rules.eligibility import are_free, requests_in_scope
+from reviewqueue.standing_rules.eligibility import are_free, own_policy_allows, requests_in_scope
 from runs.models import Interrupt, StandingRule
+from runs.policies import RULE_RISKS, allows_standing_rules, current_policy
 from runs.standing_rules import rules_in_time, used_count
 from runs.states import InterruptStatus
 
@@ -34,13 +36,23 @@ def active_rules(*, now: datetime) -> list[StandingRule]:
 
 
 def unexamined_requests(rule: StandingRule, *, now: datetime) -> QuerySet[Interrupt]:
-    """Return the open requests in the rule's scope whose present version it was not compared with."""
+    """Return the open requests in the rule's scope whose present version it was not compared with.
+
+    Those that the rule can never decide, by their policy, the current one or their initiator, are left out: they would
+    take the places of others in each sweep.
+    """
+    try:
+        policy = current_policy(rule.agent, rule.reason)
+    except Refusal:  # it differs from its record
+        return Interrupt.objects.none()
+    risks = [risk for risk in RULE_RISKS if allows_standing_rules(policy, risk)]
     examined = ExaminedRequest.objects.filter(
         rule=rule.pk, interrupt=OuterRef("pk"), state_version=OuterRef("state_version")
     )
     scope = requests_in_scope(queue=rule.queue_id, agent=rule.agent_id, reason=rule.reason)
     waiting = scope.filter(are_free(now=now), status=InterruptStatus.WAITING, deadline__gt=now)
-    return waiting.filter(~Exists(examined))
+    decidable = waiting.filter(own_policy_allows(), risk__in=risks).exclude(run__initiator=rule.made_by_id)
+    return decidable.filter(~Exists(examined))
 
 
 def record_examined(rule: StandingRule, interrupt: Interrupt) -> None:

@@ -97,3 +97,9 @@ def test_the_reply_of_another_person_is_not_inserted():
         shown = desk.signed_in(person).post(address, sent).content.decode()
         assert "Hello.</textarea>" in shown
         assert TEXT not in shown
+
+
+def test_a_queue_with_a_nul_is_not_found():
+    client = desk.signed_in(desk.lena())
+    assert client.post("/replies/save", {"name": "A", "text": "b", "queue": "\0"}).status_code == 404
+    assert client.post("/filters/save", {"name": "A", "list": "risk=high", "queue": "\0"}).status_code == 404

@@ -98,3 +98,19 @@ def test_the_server_revokes_a_rule_by_command():
     assert ConfigurationRecord.objects.filter(kind="standing_rule").latest("seq").action == "revoked"
     with pytest.raises(CommandError):
         call_command("revoke_standing_rule", "rul_0", "--reason", "emergency")
+
+
+def test_texts_that_are_too_long_are_refused_by_name_and_values_keep_their_spaces(lead):
+    builders.a_policy(standing_rules="low")
+    page = lead.get("/rules/new", {"interrupt": a_refund().public_id})
+    for changes, member in (
+        ({"call": "x" * 201}, "call"),
+        ({"note": "x" * 301}, "note"),
+        ({"pointer": [f"/arguments/{'x' * 300}"], "test": ["equals"], "value": ["1"]}, "bounds/0/pointer"),
+        ({"pointer": ["/arguments/x"], "test": ["equals"], "value": ["x" * 301]}, "bounds/0/value"),
+    ):
+        refused = lead.post("/rules/new", form_of(page, act="save", **changes))
+        assert (refused.status_code, "at most" in refused.context["faults"].get(member, "")) == (422, True)
+    spaced = {"pointer": ["/arguments/ x"], "test": ["equals"], "value": [" EUR "]}
+    lead.post("/rules/new", form_of(page, act="save", **spaced))
+    assert StandingRule.objects.get().bounds == [{"pointer": "/arguments/ x", "test": "equals", "value": " EUR "}]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from threading import Barrier, Thread
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
-from reviewqueue import permissions, reviewer_actions
+from reviewqueue import permissions, resume_gateway, reviewer_actions
 from reviewqueue.models import ExaminedRequest
 from reviewqueue.operations import kill_switch, rule_sweep
 from reviewqueue.operations.doctor import records
-from reviewqueue.standing_rules import administration, unexamined
+from reviewqueue.standing_rules import administration, eligibility, unexamined
 from runs import standing_rules
 from runs.errors import ApprovalLost, NotPermitted
 from runs.models import ConfigurationRecord, Decision, Event, Interrupt, Permit, Run, StandingRule, StandingRuleUse
@@ -24,7 +25,16 @@ from runs.standing_rules import Bound
 from runs.states import InterruptStatus
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
-from tests.standing_rule_builders import BELOW_20, IN_EUR, a_decided_refund, a_lead, a_refund, a_standing_rule, terms
+from tests.standing_rule_builders import (
+    BELOW_20,
+    IN_EUR,
+    REFUND,
+    a_decided_refund,
+    a_lead,
+    a_refund,
+    a_standing_rule,
+    terms,
+)
 from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
@@ -147,6 +157,81 @@ def test_an_amended_request_is_compared_again():
     assert not is_open(interrupt)
 
 
+def test_requests_that_a_rule_can_never_decide_do_not_take_the_places_of_others():
+    lead = a_lead()
+    builders.a_policy(standing_rules="never")
+    under_never = a_refund()
+    a_standing_rule(lead, risk="low")
+    medium, own = a_refund(wish={"risk": "medium"}), a_refund(started=builders.a_running_run(initiator=lead))
+    wanted = a_refund()
+    assert sweep(limit=1) == 1
+    assert [is_open(it) for it in (under_never, medium, own, wanted)] == [True, True, True, False]
+    builders.a_policy(standing_rules="never")
+    a_refund()
+    assert not unexamined.has_requests_to_examine()
+
+
+def test_each_rule_has_a_share_of_a_sweep():
+    lead = a_lead()
+    first, second = a_standing_rule(lead, bounds=[]), a_standing_rule(lead, call="credit", bounds=[])
+    credit = a_refund(proposal={"name": "credit", "arguments": {}})
+    [a_refund("5") for _ in range(3)]
+    assert sweep(limit=2) == 2
+    assert (first.uses.count(), second.uses.count()) == (1, 1)
+    assert not is_open(credit)
+
+
+def test_a_request_that_fails_does_not_end_the_sweep(monkeypatch):
+    a_standing_rule()
+    fails, next_one = a_refund(), a_refund()
+    decide = rule_sweep.resume_gateway.submit_rule_decision
+
+    def fail(rule, interrupt):
+        if interrupt.pk == fails.pk:
+            raise ZeroDivisionError
+        return decide(rule, interrupt)
+
+    monkeypatch.setattr(rule_sweep.resume_gateway, "submit_rule_decision", fail)
+    assert sweep() == 1
+    assert [is_open(it) for it in (fails, next_one)] == [True, False]
+
+
+def test_a_rule_that_ended_is_not_tried_on_each_request(monkeypatch):
+    rule = a_standing_rule()
+    a_refund(), a_refund()
+    tried = []
+
+    def end_and_try(rule, interrupt):
+        tried.append(interrupt.pk)
+        raise eligibility.RuleCannotDecide("It was revoked.")
+
+    monkeypatch.setattr(rule_sweep.resume_gateway, "submit_rule_decision", end_and_try)
+    assert sweep() == 0
+    assert len(tried) == 1
+    assert rule.uses.count() == 0
+
+
+def test_a_rule_that_ends_while_its_lock_is_awaited_decides_nothing(monkeypatch):
+    rule, interrupt = a_standing_rule(), a_refund()
+    lock, times = resume_gateway.lock_rule, []
+
+    def lock_late(pk):
+        locked = lock(pk)
+        times.append(rule.ends_at + timedelta(seconds=1))
+        return locked
+
+    monkeypatch.setattr(resume_gateway, "lock_rule", lock_late)
+    monkeypatch.setattr(resume_gateway, "read_decision_basis", basis_at(times, resume_gateway.read_decision_basis))
+    assert sweep() == 0
+    assert is_open(interrupt)
+    assert len(times) == 1
+
+
+def basis_at(times, read):
+    """Read the basis of a decision with the newest of these times as the clock."""
+    return lambda *of: replace(read(*of), **({"now": times[-1]} if times else {}))
+
+
 # --- what stays with people -------------------------------------------------------------------------------------------
 
 
@@ -242,6 +327,48 @@ def test_a_renewed_review_needs_a_person():
     assert sweep() == 0
     assert is_open(decision.interrupt)
     assert decision.interrupt.round == 2
+
+
+@pytest.mark.parametrize("verdict", ["reject", "respond"])
+def test_a_call_that_a_person_refused_stays_with_people_under_another_key(verdict):
+    lead, reviewer = a_lead(), builders.a_reviewer()
+    rule = a_standing_rule(lead)
+    refused = a_refund("5", verdicts=["approve", "reject", "respond"])
+    builders.decide(refused, reviewer, verdict, message="No.")
+    [claimed] = builders.claim(rule.agent)
+    asked = builders.a_wait("another", proposal=REFUND, title="A refund", wish={"risk": "low"})
+    [again] = builders.suspend_by(claimed.run, claimed.lease.token, asked).interrupts
+    elsewhere = a_refund("4")
+    shown = administration.preview_rule(lead, **terms())
+    assert (shown.named, shown.verdicts) == ([elsewhere.public_id], {verdict: 1})
+    assert sweep() == 1
+    assert is_open(again)
+    assert ExaminedRequest.objects.filter(interrupt=again).exists()
+
+
+@pytest.mark.parametrize("changes", [{"round": 2}, {"renewed": True}])
+def test_a_call_whose_review_was_renewed_stays_with_people_in_the_whole_tree(changes):
+    rule = a_standing_rule()
+    before, child = a_refund("5"), a_refund("4")
+    with without_triggers():
+        Interrupt.objects.filter(pk=before.pk).update(**changes)
+        Run.objects.filter(pk=child.run_id).update(root=before.run_id)
+    child = Interrupt.objects.select_related("run").get(pk=child.pk)
+    with transaction.atomic(), pytest.raises(eligibility.RuleDoesNotApply, match="renewed"):
+        eligibility.prepare_use(rule, child.run, child, is_assigned=False, now=clock.now())
+
+
+def test_an_escalated_request_and_one_beside_a_renewed_review_stay_with_people():
+    rule = a_standing_rule()
+    waits = [builders.a_wait(key, proposal=REFUND, wish={"risk": "low"}) for key in ("one", "two")]
+    beside, renewed = builders.suspend_run(builders.a_running_run(), *waits).interrupts
+    escalated = a_refund()
+    found = eligibility.requests_in_scope(queue=rule.queue_id, agent=rule.agent_id, reason=rule.reason)
+    assert {beside, renewed, escalated} <= set(found)
+    with without_triggers():
+        Interrupt.objects.filter(pk=renewed.pk).update(round=2)
+        Interrupt.objects.filter(pk=escalated.pk).update(level=1)
+    assert not {beside, renewed, escalated} & set(found.all())
 
 
 # --- when a decision of a rule loses its permit -----------------------------------------------------------------------
@@ -348,6 +475,10 @@ def test_rules_are_made_by_leads_only_and_are_in_the_audit_log():
         ({"ends_at": timezone.now() - timedelta(days=1)}, "/ends_at"),
         ({"ends_at": timezone.now() + timedelta(days=400)}, "/ends_at"),
         ({"note": " "}, "/note"),
+        ({"note": "x" * 301}, "/note"),
+        ({"call": "x" * 201}, "/call"),
+        ({"bounds": [BELOW_20 | {"pointer": f"/arguments/{'x' * 300}"}]}, "/bounds/0/pointer"),
+        ({"bounds": [IN_EUR | {"value": "x" * 301}]}, "/bounds/0/value"),
         ({"bounds": [BELOW_20 | {"pointer": "/name"}]}, "/bounds/0/pointer"),
         ({"bounds": [BELOW_20 | {"test": "like"}]}, "/bounds/0/test"),
         ({"bounds": [IN_EUR, BELOW_20 | {"value": "many"}]}, "/bounds/1/value"),
