@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from reviewqueue_client.errors import Refused, Unreachable
 from reviewqueue_client.values import Answer
 
 #: Statuses of a run that can have no other answer.
 ENDED = frozenset({"completed", "failed", "cancelled", "expired"})
+#: Statuses of refusals that are about the message itself. A key that is not valid, for example, refuses every message.
+ABOUT_THE_MESSAGE = frozenset({409, 413, 422})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +68,11 @@ class Outcome:
             return cls.of(run["outcome"]["result"])
         status = str(run["status"])
         return cls(id=f"{run['id']}:{run['epoch']}:{status}", key=run["key"], status=status, answer=None)
+
+
+def is_refused_for_good(error: Refused | Unreachable) -> bool:
+    """Return whether a message with which this happened can never be passed on, and belongs to the dead letters."""
+    return error.is_final and error.status in ABOUT_THE_MESSAGE
 
 
 def read_cursor(path: Path) -> int:

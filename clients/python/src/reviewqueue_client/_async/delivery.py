@@ -13,6 +13,7 @@ from reviewqueue_client._async.platform import call as call_function
 from reviewqueue_client._async.run import approved_call
 from reviewqueue_client.delivery import ENDED, Outcome, read_cursor, write_cursor
 from reviewqueue_client.errors import Refused, ReviewQueueError
+from reviewqueue_client.retries import seconds_of
 from reviewqueue_client.values import Answer, Request, unpack_state
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class AsyncAnswers:
             page = await self._client.call("GET", f"runs/{run}/interrupts")
             for interrupt in page["interrupts"]:
                 if interrupt["status"] == "waiting":
-                    await self._client.call("GET", f"interrupts/{interrupt['id']}?wait={wait}", wait=wait)
+                    path = f"interrupts/{interrupt['id']}?wait={wait}"
+                    _, headers = await self._client.exchange("GET", path, wait=wait)
+                    await sleep(seconds_of(headers.get("Retry-After")))
             found = await self._client.call("GET", f"runs/{run}")
         if found["status"] in ENDED:
             return Outcome.of_ended(found)

@@ -14,6 +14,7 @@ from reviewqueue_client._sync.platform import call as call_function
 from reviewqueue_client._sync.run import approved_call
 from reviewqueue_client.delivery import ENDED, Outcome, read_cursor, write_cursor
 from reviewqueue_client.errors import Refused, ReviewQueueError
+from reviewqueue_client.retries import seconds_of
 from reviewqueue_client.values import Answer, Request, unpack_state
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ class Answers:
             page = self._client.call("GET", f"runs/{run}/interrupts")
             for interrupt in page["interrupts"]:
                 if interrupt["status"] == "waiting":
-                    self._client.call("GET", f"interrupts/{interrupt['id']}?wait={wait}", wait=wait)
+                    path = f"interrupts/{interrupt['id']}?wait={wait}"
+                    _, headers = self._client.exchange("GET", path, wait=wait)
+                    sleep(seconds_of(headers.get("Retry-After")))
             found = self._client.call("GET", f"runs/{run}")
         if found["status"] in ENDED:
             return Outcome.of_ended(found)

@@ -8,16 +8,21 @@ from typing import Any
 
 from aio_pika import DeliveryMode, Message
 from aio_pika.abc import AbstractExchange, AbstractIncomingMessage
+from pamqp.commands import Basic
 from reviewqueue_client import exact_json
 from reviewqueue_client._async.client import AsyncClient
 from reviewqueue_client._async.delivery import AsyncAnswers
-from reviewqueue_client.delivery import Outcome
-from reviewqueue_client.errors import Refused, Unreachable
+from reviewqueue_client.delivery import Outcome, is_refused_for_good
+from reviewqueue_client.errors import Refused, ReviewQueueError, Unreachable
 
 log = logging.getLogger("reviewqueue_client")
 
 #: Seconds until a message is delivered again that could not be passed on.
 DELAY = 5.0
+
+
+class NotConfirmed(ReviewQueueError):
+    """The broker did not confirm that a queue has the message."""
 
 
 class OutcomePublisher:
@@ -34,7 +39,10 @@ class OutcomePublisher:
         self._exchange, self._routing_key = exchange, routing_key
 
     async def send(self, target: str, outcome: Outcome) -> None:
-        """Publish one outcome: the function for ``answers.deliver``. Returns when the broker has confirmed it in a queue."""
+        """Publish one outcome: the function for ``answers.deliver``. Returns when the broker has confirmed it in a queue.
+
+        Raises ``NotConfirmed`` if no queue has it, or the channel has no publisher confirms.
+        """
         message = Message(
             exact_json.dumps(outcome.as_json()),
             content_type="application/json",
@@ -43,7 +51,7 @@ class OutcomePublisher:
             correlation_id=target,
             type="outcome",
         )
-        await self._exchange.publish(message, self._routing_key, mandatory=True, timeout=30)
+        await _publish(self._exchange, message, self._routing_key)
 
     async def run(self, *, cursor: str) -> None:
         """Publish without end. ``cursor``: the file that keeps the place in the event feed."""
@@ -59,8 +67,8 @@ class SignalConsumer:
     """Passes messages on as signals: at least once, and each message is one signal because its id is the signal's.
 
     A message must have the properties `correlation_id`, `message_id` and `type`, and JSON as its body. A message that is not
-    so, or that the server refuses for good, is published to ``exchange`` with the key ``dead`` and the reason in the header
-    `reason`.
+    so, or that the server refuses for good (409, 413 or 422), is published to ``exchange`` with the key ``dead`` and the
+    reason in the header `reason`.
     """
 
     def __init__(self, client: AsyncClient, exchange: AbstractExchange, *, dead: str) -> None:
@@ -76,9 +84,9 @@ class SignalConsumer:
             body = exact_json.loads(message.body)
             await self._client.signal(given["correlation_id"], type=given["type"], id=given["message_id"], body=body)
         except (ValueError, Refused, Unreachable) as error:
-            if isinstance(error, (Refused, Unreachable)) and not error.is_final:
-                await asyncio.sleep(DELAY)
-                await message.reject(requeue=True)
+            if isinstance(error, (Refused, Unreachable)) and not is_refused_for_good(error):
+                log.warning("a message with the key %s is delivered again: %s", message.routing_key, error)
+                await _deliver_again(message)
                 return
             reason = str(error)
             log.warning("a message with the key %s is a dead letter: %s", message.routing_key, reason)
@@ -86,8 +94,26 @@ class SignalConsumer:
             kept = Message(
                 message.body, headers=headers, delivery_mode=DeliveryMode.PERSISTENT, **_properties_of(message)
             )
-            await self._exchange.publish(kept, self._dead, mandatory=True, timeout=30)
+            try:
+                await _publish(self._exchange, kept, self._dead)
+            except Exception:
+                log.exception("a dead letter is not stored, and its message is delivered again")
+                await _deliver_again(message)
+                return
         await message.ack()
+
+
+async def _publish(exchange: AbstractExchange, message: Message, key: str) -> None:
+    """Publish a message. A channel of aio-pika returns, and does not raise, a message that no queue has."""
+    result = await exchange.publish(message, key, mandatory=True, timeout=30)
+    if not isinstance(result, Basic.Ack):
+        problem = "no queue has it" if result is not None else "the channel has no publisher confirms"
+        raise NotConfirmed(f"A message with the key {key} was not confirmed: {problem}.")
+
+
+async def _deliver_again(message: AbstractIncomingMessage) -> None:
+    await asyncio.sleep(DELAY)
+    await message.reject(requeue=True)
 
 
 def _properties_of(message: AbstractIncomingMessage) -> dict[str, Any]:

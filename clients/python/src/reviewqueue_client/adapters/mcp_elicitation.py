@@ -23,6 +23,7 @@ from mcp_types import (
 from reviewqueue_client import exact_json
 from reviewqueue_client._async.client import AsyncClient
 from reviewqueue_client._async.delivery import AsyncAnswers
+from reviewqueue_client._async.platform import sleep
 from reviewqueue_client.delivery import Outcome
 from reviewqueue_client.errors import Refused, Unreachable
 from reviewqueue_client.values import Request
@@ -64,9 +65,10 @@ class ElicitationRequests:
             return ErrorData(code=INVALID_PARAMS, message=problem)
         try:
             run = (await self._answers.create(self.request_of(params)))["run"]["id"]
-            outcome: Outcome | None = None
+            outcome, idle = await self._answers.outcome(run, wait=self._wait), 0
             while outcome is None:
-                outcome = await self._answers.outcome(run, wait=self._wait)
+                await sleep(min(2.0, 0.1 * 1.5 ** min(idle, 20)))  # a paused run, for example, returns at once
+                outcome, idle = await self._answers.outcome(run, wait=self._wait), idle + 1
         except (Refused, Unreachable) as error:
             final = isinstance(error, Refused) and error.is_final
             return ErrorData(code=INVALID_PARAMS if final else INTERNAL_ERROR, message=str(error))
@@ -96,7 +98,10 @@ class ElicitationRequests:
 def _problem_of(params: ElicitRequestParams) -> str:
     """Return why people cannot be asked this; empty if they can."""
     if isinstance(params, ElicitRequestURLParams):
-        parts = urlsplit(params.url)
+        try:
+            parts = urlsplit(params.url)
+        except ValueError:  # such as https://[
+            return "url must be an address."
         is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
         if parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_local)):
             return ""

@@ -10,7 +10,7 @@ from nats.js import JetStreamContext
 from reviewqueue_client import exact_json
 from reviewqueue_client._async.client import AsyncClient
 from reviewqueue_client._async.delivery import AsyncAnswers
-from reviewqueue_client.delivery import Outcome
+from reviewqueue_client.delivery import Outcome, is_refused_for_good
 from reviewqueue_client.errors import Refused, Unreachable
 
 log = logging.getLogger("reviewqueue_client")
@@ -54,8 +54,8 @@ class SignalConsumer:
     """Passes messages on as signals: at least once, and each message is one signal because its id is the signal's.
 
     A message must have `Correlation-Id` and `Nats-Msg-Id` in its headers and JSON as its body; the last part of its
-    subject is the type. A message that is not so, or that the server refuses for good, is published to ``dead`` with the
-    reason in the header `Reason`.
+    subject is the type. A message that is not so, or that the server refuses for good (409, 413 or 422), is published to
+    ``dead`` with the reason in the header `Reason`.
     """
 
     def __init__(self, client: AsyncClient, stream: JetStreamContext, *, dead: str) -> None:
@@ -69,7 +69,8 @@ class SignalConsumer:
             correlation, id_ = headers[CORRELATION], headers[MESSAGE_ID]
             await self._client.signal(correlation, type=message.subject.rpartition(".")[2], id=id_, body=body)
         except (KeyError, ValueError, Refused, Unreachable) as error:
-            if isinstance(error, (Refused, Unreachable)) and not error.is_final:
+            if isinstance(error, (Refused, Unreachable)) and not is_refused_for_good(error):
+                log.warning("a message on %s is delivered again: %s", message.subject, error)
                 await message.nak(delay=DELAY)
                 return
             reason = f"the header {error} is missing" if isinstance(error, KeyError) else str(error)

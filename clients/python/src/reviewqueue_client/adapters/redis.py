@@ -12,7 +12,7 @@ from redis.exceptions import RedisError, ResponseError
 from reviewqueue_client import exact_json
 from reviewqueue_client._async.client import AsyncClient
 from reviewqueue_client._async.delivery import AsyncAnswers
-from reviewqueue_client.delivery import Outcome
+from reviewqueue_client.delivery import Outcome, is_refused_for_good
 from reviewqueue_client.errors import Refused, Unreachable
 
 log = logging.getLogger("reviewqueue_client")
@@ -53,7 +53,7 @@ class SignalConsumer:
     """Passes entries on as signals: at least once, and each entry is one signal because its `message_id` is the signal's.
 
     An entry must have the fields `correlation_id`, `message_id`, `type` and `body` (JSON). An entry that is not so, or that
-    the server refuses for good, is added to the stream ``dead`` with the field `reason`.
+    the server refuses for good (409, 413 or 422), is added to the stream ``dead`` with the field `reason`.
     """
 
     def __init__(self, client: AsyncClient, redis: Redis, *, dead: str) -> None:
@@ -66,7 +66,7 @@ class SignalConsumer:
             body = exact_json.loads(entry[b"body"])
             await self._client.signal(correlation, type=type_, id=id_, body=body)
         except (KeyError, ValueError, Refused, Unreachable) as error:
-            if isinstance(error, (Refused, Unreachable)) and not error.is_final:
+            if isinstance(error, (Refused, Unreachable)) and not is_refused_for_good(error):
                 raise  # the entry is read again
             reason = f"the field {error.args[0].decode()} is missing" if isinstance(error, KeyError) else str(error)
             log.warning("an entry is a dead letter: %s", reason)

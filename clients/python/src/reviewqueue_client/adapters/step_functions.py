@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Unpack, cast
 
-from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from reviewqueue_client import exact_json
 from reviewqueue_client._sync.client import Client
 from reviewqueue_client._sync.delivery import Answers
 from reviewqueue_client._sync.run import Run, approved_call
 from reviewqueue_client.delivery import Outcome
-from reviewqueue_client.errors import EffectFailed, NotPerformed, Refused, Stopped
+from reviewqueue_client.errors import EffectFailed, NotPerformed, Refused, ReviewQueueError, Stopped
 from reviewqueue_client.values import Question, Request
 
 log = logging.getLogger("reviewqueue_client")
@@ -25,11 +25,19 @@ log = logging.getLogger("reviewqueue_client")
 CLOSED = frozenset({"TaskTimedOut", "TaskDoesNotExist", "InvalidToken"})
 #: The error for a result of more than 256 KiB.
 TOO_LARGE = "InvalidOutput"
-THROTTLED = frozenset({"ThrottlingException", "Throttling", "TooManyRequestsException"})
+#: Errors of the API that are about the request itself. Any other, such as of credentials or keys, can be mended and is
+#: not about the task: the request is repeated.
+INVALID = frozenset({TOO_LARGE, "ValidationException", "ValidationError"})
+#: Errors of the API that mean that an execution has no history, or none that this process may read.
+NO_HISTORY = frozenset({"ExecutionDoesNotExist", "InvalidArn", "AccessDeniedException", "AccessDenied"})
 #: Statuses of runs whose task must get heartbeats.
 OPEN = ("waiting", "revalidating", "ready", "blocked", "paused")
 #: Looks into the history of an execution, one a second, and its pages of 1000 events.
 LOOKS, PAGES = 3, 5
+
+
+class NotReached(ReviewQueueError):
+    """The API cannot be used now. The text is the error's code only: its message can have the token."""
 
 
 class TokenCipher:
@@ -120,6 +128,8 @@ class AnswerSender:
             while True:
                 try:
                     function()
+                except NotReached as error:
+                    log.warning("Step Functions cannot be used (%s); this is repeated in %.1f s", error, every)
                 except Exception:
                     log.exception("this is repeated in %.1f s", every)
                 time.sleep(every)
@@ -187,35 +197,45 @@ class AnswerSender:
                 else:
                     error = f"ReviewQueue.{outcome.status.capitalize()}"
                     self._engine.send_task_failure(taskToken=token, error=error, cause=_text({"id": outcome.id}))
-            except (ClientError, HTTPClientError) as problem:
+            except (ClientError, BotoCoreError) as problem:
                 code = _code_of(problem)
-                if code in CLOSED and self._has_result(execution, outcome):
+                if code in CLOSED and self._has_result(execution, outcome, run=run):
                     return ""
                 if not _is_transient(problem):
                     return code
-                if run is None:
-                    raise
                 failures += 1
-                delay = self._client.retries.delay(failures)
-                log.warning("Step Functions cannot be reached (%s); next attempt in %.1f s", code, delay)
-                time.sleep(delay)
-                run.progress("Waiting for Step Functions")  # ends here if the lease is lost
+                self._wait(code, failures, run)
             else:
                 return ""
 
-    def _has_result(self, execution: str, outcome: Outcome) -> bool:
+    def _wait(self, code: str, failures: int, run: Run | None) -> None:
+        """Wait until the next attempt. Without a run the end is delivered again later."""
+        if run is None:
+            raise NotReached(code) from None
+        delay = self._client.retries.delay(failures)
+        log.warning("Step Functions cannot be used (%s); next attempt in %.1f s", code, delay)
+        time.sleep(delay)
+        run.progress(f"Waiting for Step Functions ({code})")  # ends here if the lease is lost
+
+    def _has_result(self, execution: str, outcome: Outcome, *, run: Run | None) -> bool:
         """Return whether the history of the execution has this result: an earlier attempt arrived, and was not recorded."""
         if not execution:
             return False
-        for look in range(LOOKS):
-            if look:
-                time.sleep(1)
+        looks = failures = 0
+        while looks < LOOKS:
             try:
                 if any(outcome.id == id_ for id_ in self._results(execution)):
                     return True
-            except ClientError as error:
+            except (ClientError, BotoCoreError) as error:
+                if _is_transient(error) and _code_of(error) not in NO_HISTORY:
+                    failures += 1
+                    self._wait(_code_of(error), failures, run)
+                    continue
                 log.warning("the history of %s cannot be read: %s", execution, _code_of(error))
                 return False
+            looks += 1
+            if looks < LOOKS:
+                time.sleep(1)
         return False
 
     def _results(self, execution: str) -> Iterator[Any]:
@@ -239,11 +259,8 @@ class AnswerSender:
             more = {"nextToken": page["nextToken"]}
 
     def _send_end(self, task: Mapping[str, Any], outcome: Outcome) -> None:
-        """Let a task fail whose run ended without an answer."""
-        try:
-            code = self._result_of(self._cipher.decrypt(task["task_token"]), task["execution"], outcome)
-        except ValueError as error:
-            code = str(error)
+        """Let a task fail whose run ended without an answer. Raises ``ValueError`` without the key of its token."""
+        code = self._result_of(self._cipher.decrypt(task["task_token"]), task["execution"], outcome)
         if code:
             log.warning("no task waits for the end of %s (%s); it is not sent", outcome.key, code)
 
@@ -258,20 +275,32 @@ class AnswerSender:
         self._heartbeats = {run: token for run, token in self._heartbeats.items() if run in open_runs}
         sent = 0
         for run in open_runs.values():
-            if run["id"] not in self._heartbeats:
-                reached = self._client.call("GET", f"runs/{run['id']}/checkpoints/{run['checkpoint']}")
-                task = Answers.target_of(reached)
-                self._heartbeats[run["id"]] = self._token_for_heartbeats(task)
-            token = self._heartbeats[run["id"]]
-            if token:
-                try:
-                    self._engine.send_task_heartbeat(taskToken=token)
-                    sent += 1
-                except ClientError as error:
-                    if _code_of(error) not in CLOSED:
-                        raise
-                    self._cancel(run["id"], _code_of(error))
+            try:
+                sent += self._send_heartbeat(run)
+            except (ClientError, BotoCoreError) as error:
+                log.warning("a heartbeat of the run %s was not sent: %s", run["id"], _code_of(error))
+            except Exception:
+                log.exception("a heartbeat of the run %s was not sent", run["id"])
         return sent
+
+    def _send_heartbeat(self, run: Mapping[str, Any]) -> int:
+        """Send the heartbeat of one run, and return how many were sent. Cancel the run if its task no longer waits."""
+        if run["id"] not in self._heartbeats:
+            reached = self._client.call("GET", f"runs/{run['id']}/checkpoints/{run['checkpoint']}")
+            self._heartbeats[run["id"]] = self._token_for_heartbeats(Answers.target_of(reached))
+        token = self._heartbeats[run["id"]]
+        if not token:
+            return 0
+        closed = ""
+        try:
+            self._engine.send_task_heartbeat(taskToken=token)
+        except ClientError as error:
+            closed = _code_of(error)
+            if closed not in CLOSED:
+                raise
+        if closed:
+            self._cancel(run["id"], closed)
+        return 0 if closed else 1
 
     def _token_for_heartbeats(self, task: Mapping[str, Any]) -> str:
         """Return the token, or "" if the task needs no heartbeats or this process does not have the key."""
@@ -310,6 +339,4 @@ def _code_of(error: Exception) -> str:
 
 
 def _is_transient(error: Exception) -> bool:
-    if isinstance(error, ClientError):
-        return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code_of(error) in THROTTLED
-    return True
+    return not isinstance(error, ParamValidationError) and _code_of(error) not in CLOSED | INVALID
