@@ -62,7 +62,7 @@ class BoundRow:
 
 def _shown(rule: Any, *, now: datetime) -> ShownRule:
     status = administration.status_of(rule, now=now)
-    bounds = [f"{bound['pointer']} {TEST_LABELS[bound['test']]} {_value_text(bound['value'])}" for bound in rule.bounds]
+    bounds = [f"{bound['pointer']} {TEST_LABELS[bound['test']]} {_value_text(**bound)}" for bound in rule.bounds]
     return ShownRule(
         rule=rule,
         used=rule.used or 0,
@@ -72,8 +72,9 @@ def _shown(rule: Any, *, now: datetime) -> ShownRule:
     )
 
 
-def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) and read_number(value) is None else dumps(value).strip('"')
+def _value_text(test: str, value: Any, **_: Any) -> str:
+    """Return a number as it is, and the value of an equality as JSON: ``"20"`` is a text and ``20`` a number."""
+    return value if isinstance(value, str) and test in NUMBER_TESTS else dumps(value)
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------

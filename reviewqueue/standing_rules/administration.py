@@ -48,7 +48,7 @@ NAMED = 10
 #: What a rule is now (``status_of``), with its label.
 STATUS_LABELS = {
     "active": "Active",
-    "idle": "Decides nothing: its lead cannot have it any more",
+    "idle": "Decides nothing: its lead may no longer approve these requests",
     "used_up": "Used up",
     "ended": "Ended",
     "revoked": "Revoked",

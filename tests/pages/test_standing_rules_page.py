@@ -142,3 +142,20 @@ def test_a_preview_says_what_it_did_not_compare(lead, monkeypatch):
     assert "1 request too long to compare" in shown.content.decode()
     monkeypatch.setattr("reviewqueue.standing_rules.administration.COMPARED", 1)
     assert ", of the oldest 1," in lead.post("/rules/new", form_of(page, act="preview")).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("test", "value", "text"),
+    [
+        ("equals", "20", '"20"'),
+        ("equals", 20, "20"),
+        ("equals", "EUR", '"EUR"'),
+        ("equals", None, "null"),
+        ("below", "20", "20"),
+        ("below", 20, "20"),
+    ],
+)
+def test_a_bound_tells_a_text_from_a_number(lead, test, value, text):
+    rule = a_standing_rule(bounds=[{"pointer": "/arguments/x", "test": test, "value": value}])
+    [shown] = lead.get(f"/rules/{rule.public_id}").context["shown"].bounds
+    assert shown.endswith(f" {text}")
