@@ -26,7 +26,7 @@ from runs.standing_rules import bounds_of
 
 logger = logging.getLogger(__name__)
 
-#: Refusals that do not last: another transaction came first, or the lead may not decide the request now.
+#: Refusals that do not last: another transaction came first, or the lead cannot decide the request now.
 _PASSING = frozenset({"busy", "claimed_by_other", "not_permitted", "stale_version"})
 
 

@@ -22,7 +22,7 @@ from reviewqueue.pages.code_labels import VERDICT_DONE
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.queries.pagination import find_primary_key
 from reviewqueue.standing_rules import administration
-from runs.models import StandingRule
+from runs.models import Interrupt, StandingRule
 from runs.standing_rules import MAX_BOUNDS, MAX_LENGTH, MAX_USES, NUMBER_TESTS, read_number
 from runs.states import Kind
 
@@ -62,7 +62,7 @@ class BoundRow:
 
 def _shown(rule: Any, *, now: datetime) -> ShownRule:
     status = administration.status_of(rule, now=now)
-    bounds = [f"{bound['pointer']} {TEST_LABELS[bound['test']]} {_value_text(bound['value'])}" for bound in rule.bounds]
+    bounds = [f"{bound['pointer']} {TEST_LABELS[bound['test']]} {_value_text(**bound)}" for bound in rule.bounds]
     return ShownRule(
         rule=rule,
         used=rule.used or 0,
@@ -72,8 +72,9 @@ def _shown(rule: Any, *, now: datetime) -> ShownRule:
     )
 
 
-def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) and read_number(value) is None else dumps(value).strip('"')
+def _value_text(test: str, value: Any, **_: Any) -> str:
+    """Return a number as it is, and the value of an equality as JSON: ``"20"`` is a text and ``20`` a number."""
+    return value if isinstance(value, str) and test in NUMBER_TESTS else dumps(value)
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ def new_rule(request: PageRequest) -> HttpResponse:
     if not administration.led_queues(request.user).exists():
         raise NotFound
     if request.method != "POST":
-        texts, rows = _from_request(request, _text(request.GET, "interrupt"))
+        texts, rows = _from_request(_example(request))
         return _form_page(request, texts, rows)
     texts = {name: _text(request.POST, name) for name in FIELDS}
     rows = _posted_rows(request.POST)
@@ -189,8 +190,11 @@ def _form_page(
         for place, row in enumerate(row for row in rows if row.pointer or row.value)
     ]
     empty = [BoundRow() for _ in range(min(MAX_BOUNDS, max(LEAST_ROWS, len(marked) + 2)) - len(marked))]
+    example = _example(request)
     context = {
         "section": "inbox",
+        "example": example,
+        "unbound": [] if example is None else _unbound(example, rows),
         "texts": texts,
         "rows": [*marked, *empty],
         "tests": list(TEST_LABELS.items()),
@@ -211,23 +215,52 @@ def _verdict_texts(preview: administration.RulePreview) -> list[str]:
     return [f"{count} {VERDICT_DONE.get(verdict, verdict)}" for verdict, count in preview.verdicts.items()]
 
 
-def _from_request(request: PageRequest, interrupt_id: str) -> tuple[dict[str, str], list[BoundRow]]:
+def _example(request: PageRequest) -> Interrupt | None:
+    """Return the request that the form was made from, if the reader can see it."""
+    interrupt_id = _text(request.POST if request.method == "POST" else request.GET, "interrupt")
+    interrupt = permissions.visible_interrupt(request.user, interrupt_id) if interrupt_id else None
+    return None if interrupt is None or interrupt.kind != Kind.APPROVAL or interrupt.queue is None else interrupt
+
+
+def _from_request(interrupt: Interrupt | None) -> tuple[dict[str, str], list[BoundRow]]:
     """Return the form for requests like this one: each member of its call is a bound that the lead can loosen."""
     ends_at = (clock.now() + timedelta(days=7)).replace(second=0, microsecond=0)
     texts = dict.fromkeys(FIELDS, "") | {"max_uses": "50", "ends_at": f"{ends_at.astimezone(UTC):%Y-%m-%dT%H:%M}"}
-    interrupt = permissions.visible_interrupt(request.user, interrupt_id) if interrupt_id else None
-    if interrupt is None or interrupt.kind != Kind.APPROVAL or interrupt.queue is None:
+    if interrupt is None or interrupt.queue is None:
         return texts, []
     texts |= {"queue": interrupt.queue.slug, "agent": interrupt.agent.slug, "reason": interrupt.reason}
     texts["call"] = interrupt.proposal["name"]
-    members = interrupt.proposal["arguments"]
-    named = members.items() if isinstance(members, dict) else ()
-    rows = [_row_of(name, value) for name, value in named if not isinstance(value, dict | list)]
+    rows = [row for name, value in _members(interrupt).items() for row in _rows_of(name, value)]
     return texts, rows[:MAX_BOUNDS]
 
 
+def _members(interrupt: Interrupt) -> dict[str, Any]:
+    members = interrupt.proposal["arguments"]
+    return members if isinstance(members, dict) else {}
+
+
+def _unbound(interrupt: Interrupt, rows: list[BoundRow]) -> list[str]:
+    """Return the names of the members of the call that no row limits."""
+    limited = {row.pointer for row in rows}
+    return [name for name in _members(interrupt) if _pointer_to(name) not in limited]
+
+
+def _pointer_to(name: str) -> str:
+    return f"/arguments/{name.replace('~', '~0').replace('/', '~1')}"
+
+
+def _rows_of(name: str, value: Any) -> list[BoundRow]:
+    """Return the rows for a member: none for an object or array, two for a number that is not negative."""
+    if isinstance(value, dict | list):
+        return []
+    row = _row_of(name, value)
+    number = read_number(value)
+    least = number is not None and number >= 0
+    return [row, BoundRow(pointer=row.pointer, test="at_least", value="0")] if least else [row]
+
+
 def _row_of(name: str, value: Any) -> BoundRow:
-    pointer = f"/arguments/{name.replace('~', '~0').replace('/', '~1')}"
+    pointer = _pointer_to(name)
     number = read_number(value)
     if number is not None:
         return BoundRow(pointer=pointer, test="at_most", value=f"{number:f}")

@@ -48,7 +48,7 @@ NAMED = 10
 #: What a rule is now (``status_of``), with its label.
 STATUS_LABELS = {
     "active": "Active",
-    "idle": "Decides nothing: its lead cannot have it any more",
+    "idle": "Decides nothing: its lead may no longer approve these requests",
     "used_up": "Used up",
     "ended": "Ended",
     "revoked": "Revoked",
@@ -60,7 +60,8 @@ class RulePreview:
     """What a rule would have decided.
 
     ``waiting``: open requests, of ``waiting_compared``; ``named``: the ids of the first ones. ``recent``: requests of
-    the last 30 days, of ``recent_compared``, and ``verdicts``: how they were decided.
+    the last 30 days, of ``recent_compared``, and ``verdicts``: how they were decided. ``too_long``: how many could not be
+    compared. ``oldest`` and ``newest``: only so many open and recent requests were compared; 0 means all.
     """
 
     waiting: int
@@ -69,6 +70,9 @@ class RulePreview:
     recent: int
     recent_compared: int
     verdicts: dict[str, int] = field(default_factory=dict)
+    too_long: int = 0
+    oldest: int = 0
+    newest: int = 0
 
 
 def led_queues(person: AbstractUser) -> QuerySet[Queue]:
@@ -151,8 +155,10 @@ def preview_rule(person: AbstractUser, **terms: Any) -> RulePreview:
         return allows_standing_rules(policy, risk) and covers(stated.call, stated.bounds, proposal, verdicts)
 
     allowed = set(waiting.filter(own_policy_allows()).values_list("pk", flat=True)[:COMPARED])
+    people_decided = [row for row in closed_rows if row[6]]
+    too_long = sum(row[1] is None for row in (*open_rows, *people_decided))
     covered = [row for row in open_rows if row[4] in allowed and is_covered(row)]
-    answered = [row for row in closed_rows if row[6] and is_covered(row)]
+    answered = [row for row in people_decided if is_covered(row)]
     tops = {row[5] for row in (*covered, *answered)}
     objections = first_objections(tops, reason=stated.reason, call=stated.call)
     named = [row[0] for row in covered if row[5] not in objections]
@@ -160,11 +166,14 @@ def preview_rule(person: AbstractUser, **terms: Any) -> RulePreview:
     decided = [row[6] for row in answered if objections.get(row[5], row[4]) >= row[4]]
     return RulePreview(
         waiting=len(named),
-        waiting_compared=len(open_rows),
+        waiting_compared=sum(row[1] is not None for row in open_rows),
         named=named[:NAMED],
         recent=len(decided),
-        recent_compared=sum(1 for row in closed_rows if row[6]),
+        recent_compared=sum(row[1] is not None for row in people_decided),
         verdicts=dict(sorted(Counter(decided).items())),
+        too_long=too_long,
+        oldest=COMPARED if len(open_rows) == COMPARED else 0,
+        newest=COMPARED if len(closed_rows) == COMPARED else 0,
     )
 
 

@@ -33,7 +33,11 @@ def test_a_lead_makes_a_rule_from_a_request_after_a_preview(lead):
     assert "Approve such requests in advance" in lead.get(f"/interrupts/{interrupt.public_id}").content.decode()
     page = lead.get("/rules/new", {"interrupt": interrupt.public_id})
     bounds = [(row.pointer, row.test, row.value) for row in page.context["rows"] if row.pointer]
-    assert bounds == [("/arguments/amount", "at_most", "12.50"), ("/arguments/currency", "equals", "EUR")]
+    assert bounds == [
+        ("/arguments/amount", "at_most", "12.50"),
+        ("/arguments/amount", "at_least", "0"),
+        ("/arguments/currency", "equals", "EUR"),
+    ]
     shown = lead.post("/rules/new", form_of(page, act="preview"))
     assert (shown.context["preview"].waiting, StandingRule.objects.count()) == (1, 0)
     made = lead.post("/rules/new", form_of(page, act="save"), follow=True)
@@ -114,3 +118,44 @@ def test_texts_that_are_too_long_are_refused_by_name_and_values_keep_their_space
     spaced = {"pointer": ["/arguments/ x"], "test": ["equals"], "value": [" EUR "]}
     lead.post("/rules/new", form_of(page, act="save", **spaced))
     assert StandingRule.objects.get().bounds == [{"pointer": "/arguments/ x", "test": "equals", "value": " EUR "}]
+
+
+def test_the_form_names_the_members_without_a_bound(lead):
+    builders.a_policy(standing_rules="low")
+    many = {f"m{place}": "x" for place in range(20)}
+    asked = {"lines": [1], "hidden\u202e": {}} | many | {"late": "x"}
+    interrupt = a_refund(proposal={"name": "refund", "arguments": asked})
+    page = lead.get("/rules/new", {"interrupt": interrupt.public_id})
+    assert page.context["unbound"] == ["lines", "hidden\u202e", "late"]
+    assert "No bound:" in page.content.decode()
+    assert "\u202e" not in page.content.decode()
+    shown = lead.post("/rules/new", form_of(page, act="preview", interrupt=interrupt.public_id))
+    assert shown.context["unbound"] == ["lines", "hidden\u202e", "late"]
+
+
+def test_a_preview_says_what_it_did_not_compare(lead, monkeypatch):
+    builders.a_policy(standing_rules="low")
+    page = lead.get("/rules/new", {"interrupt": a_refund().public_id})
+    a_refund(proposal={"name": "refund", "arguments": {"note": "x" * 21_000}})
+    shown = lead.post("/rules/new", form_of(page, act="preview"))
+    assert (shown.context["preview"].waiting_compared, shown.context["preview"].too_long) == (1, 1)
+    assert "1 request too long to compare" in shown.content.decode()
+    monkeypatch.setattr("reviewqueue.standing_rules.administration.COMPARED", 1)
+    assert ", of the oldest 1," in lead.post("/rules/new", form_of(page, act="preview")).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("test", "value", "text"),
+    [
+        ("equals", "20", '"20"'),
+        ("equals", 20, "20"),
+        ("equals", "EUR", '"EUR"'),
+        ("equals", None, "null"),
+        ("below", "20", "20"),
+        ("below", 20, "20"),
+    ],
+)
+def test_a_bound_tells_a_text_from_a_number(lead, test, value, text):
+    rule = a_standing_rule(bounds=[{"pointer": "/arguments/x", "test": test, "value": value}])
+    [shown] = lead.get(f"/rules/{rule.public_id}").context["shown"].bounds
+    assert shown.endswith(f" {text}")
