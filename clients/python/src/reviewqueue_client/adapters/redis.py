@@ -18,7 +18,7 @@ from reviewqueue_client.errors import Refused, Unreachable
 log = logging.getLogger("reviewqueue_client")
 
 #: Seconds until an entry is read again that was not acknowledged. Longer than any function takes for one entry.
-IDLE_SECONDS = 60.0
+DELAY = 60.0
 Entry = Mapping[bytes, bytes]
 
 
@@ -81,7 +81,7 @@ async def consume(
     *,
     group: str,
     consumer: str,
-    idle_seconds: float = IDLE_SECONDS,
+    idle_seconds: float = DELAY,
 ) -> None:
     """Call ``function`` with every entry of a stream, without end, and acknowledge the entry after it.
 
