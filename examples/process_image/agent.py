@@ -1,5 +1,8 @@
 """A purchase whose process ends while people decide: `python agent.py PR-1`. Kill it and start it again as it is.
 
+It needs `IMAGE_KEY`, at least 32 characters that only the agent's processes have, such as of
+`python -c "import secrets; print(secrets.token_hex(32))"`.
+
 The image of the process, its object with everything it computed, is the file of the checkpoint. A new process restores it,
 opens its connection again, and checks that the catalogue, its credential and the effects are still those of the image.
 """
@@ -18,7 +21,7 @@ from reviewqueue_client import Client, Run, RunEnded
 from reviewqueue_client.adapters.process_image import ProcessRunner
 
 ADDRESS = serve()
-KEY = os.environ.get("IMAGE_KEY", "of the example; make your own with secrets.token_bytes(32)").encode()
+KEY = os.environ["IMAGE_KEY"].encode()
 
 
 def connect() -> tuple[Connection, str]:

@@ -22,6 +22,9 @@ class Connection:
         self._file = socket.create_connection(address).makefile("rw")
         self.edition = json.loads(self._file.readline())["edition"]
 
+    def close(self) -> None:
+        self._file.close()
+
     def _call(self, *request: Any) -> Any:
         self._file.write(json.dumps(request) + "\n")
         self._file.flush()

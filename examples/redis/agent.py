@@ -50,8 +50,8 @@ async def main(keys: list[str]) -> None:
                 await publisher.answers.create({"key": key, **question, **deadline, "proposal": proposal}, target=key)
         group = {"group": "buyer", "consumer": "agent"}
         running = [
-            tasks.create_task(consume(redis, "outcomes", place_order, **group)),
-            tasks.create_task(consume(redis, "signals", signals.handle, **group)),
+            tasks.create_task(consume(redis, "outcomes", place_order, idle_seconds=5, **group)),
+            tasks.create_task(consume(redis, "signals", signals.handle, idle_seconds=5, **group)),
             tasks.create_task(publisher.run(cursor="redis-events")),
         ]
         while not set(keys) <= set(results()):

@@ -47,6 +47,7 @@ class World:
         return self.server.environment | {
             "REVIEW_QUEUE": self.server.base,
             "REVIEW_QUEUE_KEY": self.server.key,
+            "IMAGE_KEY": "signs images in these tests only",
             "PYTHONPATH": str(settings.ROOT / "clients" / "python" / "src"),
         }
 

@@ -56,7 +56,7 @@ def test_arguments_of_a_call_that_did_not_start_are_an_error():
             read(event, finished())
 
 
-def test_an_interrupt_about_an_unknown_call_is_an_error():
+def test_an_interrupt_about_an_unknown_call_is_an_error_and_is_not_asked():
     run = Run({})
     with pytest.raises(ag_ui.AgentError):
         entries(run, {"id": "i-1", "reason": "tool_call", "toolCallId": "c-9"})

@@ -30,8 +30,12 @@ def adapter(name: str, monkeypatch: pytest.MonkeyPatch, *libraries: str) -> Any:
     for library in libraries:
         pytest.importorskip(library)
     module = importlib.import_module(f"reviewqueue_client.adapters.{name}")
-    monkeypatch.setattr(module, "DELAY", 0.0)
+    monkeypatch.setattr(module, "DELAY", 0.0, raising=False)
     return module
+
+
+def redis_of(**functions: Any) -> Any:
+    return SimpleNamespace(connection_pool=SimpleNamespace(connection_kwargs={}), **functions)
 
 
 class Exchange:
@@ -124,7 +128,7 @@ def test_only_what_is_about_the_entry_is_a_dead_letter_of_redis(
         added.append(stream)
 
     entry = {b"correlation_id": b"K-1", b"message_id": b"m-1", b"type": b"paid", b"body": b"{}"}
-    consumer = redis.SignalConsumer(client_that_raises(error), SimpleNamespace(xadd=xadd), dead="dead")
+    consumer = redis.SignalConsumer(client_that_raises(error), redis_of(xadd=xadd), dead="dead")
     if error in ABOUT_THE_MESSAGE:
         asyncio.run(consumer.handle(entry))
         assert added == ["dead"]
@@ -132,3 +136,46 @@ def test_only_what_is_about_the_entry_is_a_dead_letter_of_redis(
         with pytest.raises(type(error)):
             asyncio.run(consumer.handle(entry))
         assert added == []
+
+
+def test_entries_are_read_again_after_the_idle_time_and_deleted_ones_are_skipped(monkeypatch: pytest.MonkeyPatch):
+    redis = adapter("redis", monkeypatch, "redis")
+    times: list[int] = []
+    acknowledged: list[bytes] = []
+    passed: list[Any] = []
+
+    async def nothing(*_: Any, **__: Any) -> Any:
+        return []
+
+    async def xautoclaim(*_: Any, min_idle_time: int, **__: Any) -> Any:
+        times.append(min_idle_time)
+        if len(times) > 1:
+            raise asyncio.CancelledError
+        return [b"0-0", [(None, None), (b"2-0", None), (b"3-0", {b"type": b"paid"})], [b"1-0"]]
+
+    async def xack(_: str, __: str, id_: bytes) -> None:
+        acknowledged.append(id_)
+
+    async def handle(entry: Any) -> None:
+        passed.append(entry)
+
+    client = redis_of(xgroup_create=nothing, xautoclaim=xautoclaim, xreadgroup=nothing, xack=xack)
+    for options, expected in (({}, 60_000), ({"idle_seconds": 7}, 7_000)):
+        times.clear()
+        passed.clear()
+        acknowledged.clear()
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(redis.consume(client, "signals", handle, group="buyer", consumer="agent", **options))
+        assert times[0] == expected
+        assert passed == [{b"type": b"paid"}]
+        assert acknowledged == [b"3-0"]
+
+
+def test_a_client_of_redis_that_decodes_is_refused(monkeypatch: pytest.MonkeyPatch):
+    redis = adapter("redis", monkeypatch, "redis")
+    decoding = redis.Redis(decode_responses=True)
+    with pytest.raises(ValueError, match="decode_responses"):
+        redis.SignalConsumer(CLIENT, decoding, dead="dead")
+    with pytest.raises(ValueError, match="decode_responses"):
+        redis.OutcomePublisher(CLIENT, decoding, stream="outcomes")
+    redis.SignalConsumer(CLIENT, redis.Redis(), dead="dead")

@@ -11,9 +11,11 @@ import hashlib
 import hmac
 import io
 import json
+import logging
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, Unpack
 from urllib.parse import quote
@@ -22,10 +24,15 @@ from reviewqueue_client._sync.run import Run
 from reviewqueue_client.errors import Stopped
 from reviewqueue_client.values import Answer, Question
 
-MAGIC = b"reviewqueue-process-image/1\n"
+log = logging.getLogger("reviewqueue_client")
+
+MAGIC = b"reviewqueue-process-image/2\n"
 #: Classes outside of the modules of the process that an image can have.
 _ALLOWED = {
-    "builtins": {"set", "frozenset", "bytearray", "complex", "range", "slice"},
+    "builtins": {
+        *("bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset"),
+        *("int", "list", "object", "range", "set", "slice", "str", "tuple"),
+    },
     "collections": {"OrderedDict", "defaultdict", "deque", "Counter"},
     "datetime": {"date", "time", "datetime", "timedelta", "timezone"},
     "decimal": {"Decimal"},
@@ -38,23 +45,44 @@ Process = TypeVar("Process", bound=Callable[..., Any])
 
 
 class ImageRefused(Exception):
-    """The image cannot be restored here. ``reason``: `signature`, `format`, `python`, `code` or `class`."""
+    """The image cannot be restored here. ``reason``: `signature`, `format`, `run`, `python`, `code` or `class`."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
         self.reason = reason
 
 
-def dump(process: Any, *, modules: Iterable[str], key: bytes) -> bytes:
+@dataclass(frozen=True)
+class Place:
+    """Where an image belongs: a checkpoint of a run, and the epoch of the run, which is another one after each restart."""
+
+    run: str = ""
+    epoch: int = 0
+    checkpoint: int = 0
+
+    def takes(self, written: Place) -> bool:
+        """Return whether an image that was written there can be here. A restart copies an earlier checkpoint."""
+        if written.epoch == self.epoch:
+            return written == self
+        return written.run == self.run and written.epoch < self.epoch and written.checkpoint < self.checkpoint
+
+
+NO_PLACE = Place()
+
+
+def dump(process: Any, *, modules: Iterable[str], key: bytes, place: Place = NO_PLACE) -> bytes:
     """Return the image of an object: a signature, a header, and the pickle.
 
-    ``modules``: the code of the process, whose digests the header has. Raises ``TypeError`` if an attribute is a connection,
-    a thread or another object that belongs to this process.
+    ``modules``: the code of the process, whose digests the header has. ``place``: where the image can be loaded. Raises
+    ``TypeError`` if an attribute is a connection, a thread or another object that belongs to this process, or if ``load``
+    would refuse an object; to know this, the image is restored once.
     """
-    header = {"python": _python(), "code": _code_of(modules)}
+    code = _code_of(modules)
+    header = {"python": _python(), "code": code, "place": asdict(place)}
     try:
         objects = pickle.dumps(process, protocol=5)
-    except (TypeError, pickle.PicklingError, AttributeError) as error:
+        _Unpickler(objects, set(code)).load()
+    except Exception as error:
         text = (
             f"An image of {type(process).__name__} cannot be taken: {error}. Keep connections in `world.connections`."
         )
@@ -63,8 +91,12 @@ def dump(process: Any, *, modules: Iterable[str], key: bytes) -> bytes:
     return hmac.digest(key, content, "sha256") + content
 
 
-def load(image: bytes, *, modules: Iterable[str], key: bytes) -> Any:
-    """Return the object of an image. Raises ``ImageRefused`` before anything of it is executed."""
+def load(image: bytes, *, modules: Iterable[str], key: bytes, place: Place = NO_PLACE) -> Any:
+    """Return the object of an image. Raises ``ImageRefused``.
+
+    An image of another key, place, Python or code is refused before anything of it is executed. An object of another module
+    is refused when it is reached: objects before it have been restored, by functions of ``modules`` and of `_ALLOWED` only.
+    """
     signature, content = image[:32], image[32:]
     if not hmac.compare_digest(signature, hmac.digest(key, content, "sha256")):
         raise ImageRefused("signature", "The image was not signed with the key of this process.")
@@ -72,6 +104,9 @@ def load(image: bytes, *, modules: Iterable[str], key: bytes) -> Any:
         raise ImageRefused("format", "The format of the image is not known.")
     written, _, objects = content[len(MAGIC) :].partition(b"\n")
     header = json.loads(written)
+    if not place.takes(Place(**header["place"])):
+        text = f"The image is of the run {header['place']['run']}, checkpoint {header['place']['checkpoint']}."
+        raise ImageRefused("run", text)
     if header["python"] != _python():
         text = f"The image is of Python {header['python']}, and this process is Python {_python()}."
         raise ImageRefused("python", text)
@@ -88,9 +123,18 @@ class _Unpickler(pickle.Unpickler):
         self._modules = modules
 
     def find_class(self, module: str, name: str) -> Any:
-        if module not in self._modules and name not in _ALLOWED.get(module, ()):
+        found = None
+        if name in _ALLOWED.get(module, ()):
+            return super().find_class(module, name)
+        if module in self._modules and "." not in name:
+            found = super().find_class(module, name)
+        if getattr(found, "__module__", None) != module:  # one that the module imports
             raise ImageRefused("class", f"The image has an object of {module}.{name}, which is not in its modules.")
-        return super().find_class(module, name)
+        return found
+
+
+def _nothing() -> None:
+    """Do nothing: the connection cannot be closed."""
 
 
 def _python() -> str:
@@ -109,9 +153,22 @@ class World:
     def __init__(self, run: Run, process: Any, runner: ProcessRunner[Any]) -> None:
         self.run = run
         self._process, self._runner = process, runner
-        opened = {name: connect() for name, connect in runner.connections.items()}
-        self.connections = {name: connection for name, (connection, _) in opened.items()}
-        self._peers = {name: peer for name, (_, peer) in opened.items()}
+        self.connections: dict[str, Any] = {}
+        self._peers: dict[str, str] = {}
+        try:
+            for name, connect in runner.connections.items():
+                self.connections[name], self._peers[name] = connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connections that have a function `close`."""
+        for name, connection in self.connections.items():
+            try:
+                getattr(connection, "close", _nothing)()
+            except Exception:
+                log.exception("the connection %s was not closed", name)
 
     def ask(self, key: str, **question: Unpack[Question]) -> Answer:
         """Return the answer to the request with this key; without one, write the image and suspend the run.
@@ -134,7 +191,8 @@ class World:
         if self.run.overtaken and stale:
             shown = {"label": "Changed since the last decision", "value": "\n".join(stale)}
             question["evidence"] = [*question.get("evidence", []), shown]
-        self.run.put_file(dump(self._process, modules=self._runner.modules, key=self._runner.key))
+        place = Place(self.run.id, self.run.epoch, self.run.checkpoint_number + 1)
+        self.run.put_file(dump(self._process, modules=self._runner.modules, key=self._runner.key, place=place))
         return self.run.ask(key, **question)
 
     def _peer_facts(self) -> dict[str, Any]:
@@ -170,7 +228,8 @@ class ProcessRunner(Generic[Process]):
 
     ``new`` returns the object of a new run; it is called with a ``World`` and returns the run's result. ``key`` signs
     images: at least 32 bytes that only the agent's processes have. ``modules``: names of the modules with its classes.
-    ``connections``: by name, a function that connects and returns the connection and what identifies its peer.
+    ``connections``: by name, a function that connects and returns the connection and what identifies its peer;
+    it is closed (`close`) at the end of each execution.
     ``credentials``: by name, a function that returns their validity, and renews them if they are not valid.
 
     An image that this code cannot read is released as `incompatible`, so that a worker of its version claims the run.
@@ -194,14 +253,23 @@ class ProcessRunner(Generic[Process]):
         """Call the process. Raises ``Stopped`` when the run is suspended, or its image is stale or cannot be restored."""
         process = self._restored(run)
         process = self._new(run) if process is None else process
-        return process(World(run, process, self))
+        world = World(run, process, self)
+        try:
+            return process(world)
+        finally:
+            world.close()
 
     def _restored(self, run: Run) -> Process | None:
         image = None if run.overtaken else run.get_file()  # what a stale image computed must be computed again
         if image is None:
             return None
         try:
-            restored: Process = load(image, modules=self.modules, key=self.key)
+            restored: Process = load(
+                image,
+                modules=self.modules,
+                key=self.key,
+                place=Place(run.id, run.epoch, run.checkpoint_number),
+            )
         except ImageRefused as refused:
             run.release("incompatible", str(refused))
             raise Stopped("incompatible") from refused

@@ -17,8 +17,8 @@ from reviewqueue_client.errors import Refused, Unreachable
 
 log = logging.getLogger("reviewqueue_client")
 
-#: Seconds until an entry is read again that was not acknowledged.
-DELAY = 5.0
+#: Seconds until an entry is read again that was not acknowledged. Longer than any function takes for one entry.
+DELAY = 60.0
 Entry = Mapping[bytes, bytes]
 
 
@@ -31,7 +31,7 @@ class OutcomePublisher:
 
     def __init__(self, client: AsyncClient, redis: Redis, *, stream: str, code_version: str = "redis") -> None:
         self.answers = AsyncAnswers(client, code_version=code_version)
-        self._redis, self._stream = redis, stream
+        self._redis, self._stream = _checked(redis), stream
 
     async def send(self, target: str, outcome: Outcome) -> None:
         """Add one outcome: the function for ``answers.deliver``. Returns when Redis has it."""
@@ -57,7 +57,7 @@ class SignalConsumer:
     """
 
     def __init__(self, client: AsyncClient, redis: Redis, *, dead: str) -> None:
-        self._client, self._redis, self._dead = client, redis, dead
+        self._client, self._redis, self._dead = client, _checked(redis), dead
 
     async def handle(self, entry: Entry) -> None:
         """Pass one entry on: the function for ``consume``."""
@@ -75,21 +75,31 @@ class SignalConsumer:
 
 
 async def consume(
-    redis: Redis, stream: str, function: Callable[[Entry], Awaitable[None]], *, group: str, consumer: str
+    redis: Redis,
+    stream: str,
+    function: Callable[[Entry], Awaitable[None]],
+    *,
+    group: str,
+    consumer: str,
+    idle_seconds: float = DELAY,
 ) -> None:
     """Call ``function`` with every entry of a stream, without end, and acknowledge the entry after it.
 
     If the function raises, or a process of the group dies, the entry is read again: ``function`` must drop an entry that it
-    has seen. ``consumer``: the name of this process in the group. While Redis cannot be reached, it tries again.
+    has seen. ``consumer``: the name of this process in the group. ``idle_seconds``: the time until it is read again, longer
+    than any entry takes. While Redis cannot be reached, it tries again.
     """
+    _checked(redis)
     while True:
         try:
             await _create_group(redis, stream, group)
             while True:
-                left = await redis.xautoclaim(stream, group, consumer, min_idle_time=int(DELAY * 1000), count=10)
+                left = await redis.xautoclaim(stream, group, consumer, min_idle_time=int(idle_seconds * 1000), count=10)
                 read = await redis.xreadgroup(group, consumer, {stream: ">"}, count=10, block=500)
                 _raise_lost_cancellation()
                 for id_, entry in [*left[1], *(entry for _, entries in read for entry in entries)]:
+                    if entry is None:  # it was deleted or trimmed before its acknowledgement
+                        continue
                     try:
                         await function(entry)
                     except RedisError:
@@ -101,6 +111,13 @@ async def consume(
         except (RedisError, OSError) as error:
             log.warning("Redis cannot be reached (%s)", type(error).__name__)
             await asyncio.sleep(0.5)
+
+
+def _checked(redis: Redis) -> Redis:
+    """Return the client, if its answers are bytes."""
+    if redis.connection_pool.connection_kwargs.get("decode_responses"):
+        raise ValueError("decode_responses must be False: the fields of entries are read as bytes.")
+    return redis
 
 
 def _raise_lost_cancellation() -> None:

@@ -55,4 +55,6 @@ def drift_of(run: Run, context: Context) -> str:
     if fact_of(context[: before["messages"]]) != before:
         return "Messages that the last decision was about have been changed or removed."
     added = [f"{message.get('role', '')}: {message.get('content', '')}" for message in context[before["messages"] :]]
-    return f"Added messages: {len(added)}\n\n" + "\n".join(added)[:SHOWN]
+    text = "\n".join(added)
+    missing = f"\n(and {len(text) - SHOWN} more characters)" if len(text) > SHOWN else ""
+    return f"Added messages: {len(added)}\n\n{text[:SHOWN]}{missing}"
