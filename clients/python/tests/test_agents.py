@@ -622,11 +622,25 @@ def test_other_bytes_than_those_of_the_digest_are_refused(server: FakeServer):
         asyncio.run(client.download(Attachment.of(SENT_FILE)))
 
 
-def test_the_key_is_sent_to_no_other_server():
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://other.example/file",
+        "//other.example/api/v1/interrupts/int_1/attachments/sha256:b94d",
+        "/api/v1/https://other.example/interrupts/int_1/attachments/sha256:b94d",
+        "/api/v1///other.example/interrupts/int_1/attachments/sha256:b94d",
+        "/api/v1/interrupts/../attachments/sha256:b94d",
+        "/api/v1/interrupts/int_1/../../runs/attachments/sha256:b94d",
+        "/api/v1/interrupts/int_1?x=/attachments/sha256:b94d",
+        "/api/v1/interrupts/int_1/attachments/sha256:b94d/../../../agents/me",
+        "/api/v1/interrupts/int_1/attachments/sha256:b94d\n",
+    ],
+)
+def test_the_key_is_sent_to_no_other_place(url: str):
     asked, transport = sending(b"hello world")
     client = Client("http://desk.example", "rq_1", transport=transport)
-    with pytest.raises(ValueError, match="must begin with /api/v1/"):
-        client.download(Attachment.of(SENT_FILE | {"url": "https://other.example/file"}))
+    with pytest.raises(ValueError, match="must be /api/v1/interrupts/ID/attachments/DIGEST"):
+        client.download(Attachment.of(SENT_FILE | {"url": url}))
     assert asked == []
 
 

@@ -5,6 +5,8 @@ import type { Attachment, Request } from "./values.js";
 import { Worker, type WorkerOptions } from "./worker.js";
 
 const API = "/api/v1/";
+/** Where the server has the bytes of an attachment. Anything else could lead the agent's key to another place. */
+const ATTACHMENT_URL = /^\/api\/v1\/interrupts\/int_[A-Za-z0-9_.~%!*'()-]+\/attachments\/sha256:[0-9a-f]+$/;
 
 export interface ClientOptions {
   /** Address of the server; `REVIEW_QUEUE` of the environment when left out. */
@@ -83,7 +85,9 @@ export class Client {
    */
   async download(attachment: Attachment): Promise<Uint8Array> {
     const { digest, url } = attachment;
-    if (!url.startsWith(API)) throw new TypeError(`The URL of an attachment must begin with ${API} (got ${url}).`);
+    if (!ATTACHMENT_URL.test(url)) {
+      throw new TypeError(`The URL of an attachment must be ${API}interrupts/ID/attachments/DIGEST (got ${url}).`);
+    }
     const read = async (response: Response) => new Uint8Array(await response.arrayBuffer());
     const { content } = await this.#send("GET", url.slice(API.length), undefined, {}, read);
     const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", content));

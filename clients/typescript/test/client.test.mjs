@@ -74,10 +74,19 @@ test("a download is repeated like any other request and verified", async () => {
   assert.deepEqual(asked, Array(2).fill("http://desk/api/v1/interrupts/int_1/attachments/sha256:b94d"));
 });
 
-test("other bytes than those of the digest are refused, and the key is sent to no other server", async () => {
+test("other bytes than those of the digest are refused, and the key is sent to no other place", async () => {
   await assert.rejects(sending("hello worlt").client.download(FILE), DigestMismatch);
   const { client, asked } = sending("hello world");
-  await assert.rejects(client.download({ ...FILE, url: "https://other/file" }), /must begin with \/api\/v1\//);
+  for (const url of [
+    "https://other/file",
+    "/api/v1/https://other/interrupts/int_1/attachments/sha256:b94d",
+    "/api/v1/interrupts/../attachments/sha256:b94d",
+    "/api/v1/interrupts/int_1?x=/attachments/sha256:b94d",
+    "/api/v1/interrupts/int_1/attachments/sha256:b94d/../../../agents/me",
+    "/api/v1/interrupts/int_1/attachments/sha256:b94d\n",
+  ]) {
+    await assert.rejects(client.download({ ...FILE, url }), /must be \/api\/v1\/interrupts\/ID\/attachments\/DIGEST/);
+  }
   assert.deepEqual(asked, []);
 });
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Required, TypedDict
@@ -10,6 +11,8 @@ from typing import Any, Literal, Required, TypedDict
 from reviewqueue_client.errors import DigestMismatch
 
 API = "/api/v1/"
+#: Where the server has the bytes of an attachment. Anything else could lead the agent's key to another place.
+ATTACHMENT_URL = re.compile(r"/api/v1/interrupts/int_[A-Za-z0-9_.~%!*'()-]+/attachments/sha256:[0-9a-f]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +27,11 @@ class Attachment:
 
     @property
     def path(self) -> str:
-        """Return the path of the bytes below `/api/v1/`. Raises ``ValueError`` for a URL of another server."""
-        if not self.url.startswith(API):
-            raise ValueError(f"The URL of an attachment must begin with {API} (got {self.url}).")
+        """Return the path of the bytes below `/api/v1/`. Raises ``ValueError`` for any other URL."""
+        if not ATTACHMENT_URL.fullmatch(self.url):
+            raise ValueError(
+                f"The URL of an attachment must be {API}interrupts/ID/attachments/DIGEST (got {self.url})."
+            )
         return self.url.removeprefix(API)
 
     def verify(self, content: bytes) -> bytes:
