@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from django.test import Client
+from opentelemetry import baggage, context
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -126,6 +127,15 @@ def test_the_python_client_sends_the_trace_of_the_program_and_continues_that_of_
         assert trace_headers()["traceparent"] == given
     with continued_trace(None):
         assert not get_current_span().get_span_context().is_valid
+
+
+def test_the_python_client_sends_no_baggage():
+    token = context.attach(baggage.set_baggage("customer", "K-17"))
+    try:
+        with continued_trace(f"00-{OF_AGENT}-00f067aa0ba902b7-01"):
+            assert list(trace_headers()) == ["traceparent"]
+    finally:
+        context.detach(token)
 
 
 @pytest.mark.slow

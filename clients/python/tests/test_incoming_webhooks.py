@@ -197,6 +197,7 @@ def test_requests_that_are_no_message():
     [
         (refused(422, "input_invalid"), 204, 1),  # the server keeps it as a dead letter
         (refused(409, "key_reused"), 204, 1),
+        (refused(413, "payload_invalid"), 204, 1),
         (refused(401, "not_authenticated"), 503, 1),
         (lambda _: httpx.Response(502), 503, 2),
     ],
@@ -211,3 +212,9 @@ def test_a_pointer_that_is_none_is_refused_at_the_start():
         IncomingWebhooks(
             AsyncClient("http://desk", "rq_1"), Source(path="/x", sender=GitHub("s"), correlation="number")
         )
+
+
+def test_a_signal_that_is_dropped_is_an_error_in_the_log(caplog: pytest.LogCaptureFixture):
+    from_stripe(PAID, answer=refused(422, "key_invalid"))
+    [message] = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert message.startswith("the signal stripe:evt_1 of /stripe is dropped")

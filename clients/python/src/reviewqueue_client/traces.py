@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 
 def trace_headers() -> dict[str, str]:
-    """Return the headers of the program's current span."""
+    """Return the headers of the program's current span, without its baggage, which can have data of other people."""
     carrier: dict[str, str] = {}
     if "opentelemetry.trace" in sys.modules:
-        from opentelemetry.propagate import inject
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        inject(carrier)
+        TraceContextTextMapPropagator().inject(carrier)
     return carrier
 
 

@@ -24,7 +24,7 @@ log = logging.getLogger("reviewqueue_client")
 #: The real server accepts bodies of this size.
 BODY_LIMIT = 1024 * 1024
 #: Refusals of a signal that the sender cannot mend by sending it again.
-FINAL = frozenset({409, 422})
+FINAL = frozenset({409, 413, 422})
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -173,8 +173,11 @@ class IncomingWebhooks:
         try:
             await self._client.call("POST", "signals", signal, attempts=2)  # the sender waits, and sends it again
         except Refused as refused:
+            if refused.status in FINAL:
+                log.error("the signal %s of %s is dropped: %s", id_, source.path, refused)
+                return 204, ""
             log.warning("the signal %s of %s was refused: %s", id_, source.path, refused)
-            return (204, "") if refused.status in FINAL else (503, "The signal could not be recorded.")
+            return 503, "The signal could not be recorded."
         except ReviewQueueError as problem:
             log.warning("the signal %s of %s could not be sent: %s", id_, source.path, problem)
             return 503, "The signal could not be recorded."
