@@ -132,6 +132,7 @@ CACHES = {
 
 # Checkpoint files. They must be in the backup, like the database.
 MEDIA_ROOT = environment.text("FILES_DIR") or VAR / ("demo-files" if MODE == "demo" else "files")
+ATTACHMENT_SCAN = environment.text("ATTACHMENT_SCAN")
 CHECKPOINT_FILE_BYTES = environment.number("CHECKPOINT_FILE_MB", 64, max_value=10_000) * 1024 * 1024
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {
