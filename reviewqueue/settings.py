@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "reviewqueue.middleware.answer_api_calls",
     # Calls of the API do not reach the middleware below: it is about sessions and pages.
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "reviewqueue.middleware.activate_language",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "reviewqueue.middleware.limit_page_rate",
@@ -346,6 +347,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = True
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English")]  # the offered languages; ("de", "Deutsch") follows when its catalogue is complete
+LOCALE_PATHS = [installation.ASSETS / "locale"]
 FORMAT_MODULE_PATH = "reviewqueue.formats"  # every time that Django formats has its zone
 
 DEFAULT_EXCEPTION_REPORTER = "reviewqueue.operations.error_reports.ErrorReporter"
