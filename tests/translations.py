@@ -218,7 +218,7 @@ _MARKED = re.compile(
 )
 _SHOWN_ATTRIBUTES = re.compile(r"""\b(?:aria-label|title|placeholder|alt|label|data-confirm)=("[^"]*"|'[^']*')""")
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>|&[a-z#0-9]+;", re.S)
-_LETTERS = re.compile(r"[A-Za-z]{2,}")
+_HAS_TEXT = re.compile(r"[A-Za-z]{2,}")
 _ARGUMENT = re.compile(
     r"""(?<![\w(=])(\w+)=("[^"]*"|'[^']*')|\|(?:default|yesno|default_if_none|add):("[^"]*"|'[^']*')"""
 )
@@ -240,11 +240,11 @@ def unmarked_texts(path: Path) -> list[tuple[int, str]]:
                 found.append((source.count("\n", 0, tag.start() + argument.start()) + 1, text))
     source = _TAGS.sub(blank, source)
     for attribute in _SHOWN_ATTRIBUTES.finditer(source):
-        if _LETTERS.search(attribute[1]):
+        if _HAS_TEXT.search(attribute[1]):
             found.append((source.count("\n", 0, attribute.start()) + 1, attribute[0]))
     source = _MARKUP.sub(blank, source)
     for number, line in enumerate(source.splitlines(), 1):
-        if _LETTERS.search(line):
+        if _HAS_TEXT.search(line):
             found.append((number, line.strip()))
     return sorted(found)
 

@@ -13,7 +13,7 @@ from ledger.errors import Busy, NotFound, Refusal
 from reviewqueue import resume_gateway
 from reviewqueue.api.downloads import picture_response, send_attachment, send_evidence
 from reviewqueue.api.problems import PROBLEMS
-from reviewqueue.pages.pdf_pictures import NotDrawable, draw_page
+from reviewqueue.pages.pdf_pictures import NotRenderable, render_pdf_page
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.queries import evidence_export, page_queries
 from reviewqueue.queries.evidence_export import EvidenceFile
@@ -72,8 +72,8 @@ def attachment_preview(request: PageRequest, interrupt_id: str, digest: str) -> 
         with _downloaded(interrupt, digest, request) as found:
             attachment = found.attachment
             if attachment.media_type == PDF:
-                pages = draw_page(found.bytes.file, page).pages
-    except NotDrawable:
+                pages = render_pdf_page(found.bytes.file, page).pages
+    except NotRenderable:
         pages = 0
     except NotFound:
         raise
@@ -96,10 +96,10 @@ def attachment_picture(request: PageRequest, interrupt_id: str, digest: str) -> 
             media_type = found.attachment.media_type
             if media_type != PDF:
                 return picture_response(found.bytes.file.read(), media_type)
-            png = draw_page(found.bytes.file, _page_number(request)).png
+            png = render_pdf_page(found.bytes.file, _page_number(request)).png
     except NotFound:
         raise
-    except NotDrawable:
+    except NotRenderable:
         return HttpResponse("This PDF cannot be shown.", status=422, content_type="text/plain")
     except Refusal as refusal:
         return HttpResponse(refusal.detail, status=PROBLEMS[refusal.code][0], content_type="text/plain")

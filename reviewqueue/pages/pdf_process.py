@@ -1,9 +1,10 @@
-"""A program that draws one page of a PDF: the file on standard input, the number of its pages and a PNG on standard output.
+"""A program that renders a page of a PDF: the file on standard input, the number of pages and a PNG on standard output.
 
     pdf_process.py PAGE
 
 `pdf_pictures` starts it for each page, because the file is untrusted and PDFium is written in C++. It limits its CPU time,
-its memory and its files, runs no script of the file (PDFium is built without one), and ends with status 3 if it cannot draw.
+its memory and its files, runs no script of the file (PDFium is built without an engine), and ends with status 3 if it
+cannot render the page.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def draw(content: bytes, page: int) -> tuple[int, bytes]:
+def render(content: bytes, page: int) -> tuple[int, bytes]:
     """Return the number of pages, and the PNG of a page (from 1); no picture if there is no such page."""
     import pypdfium2
 
@@ -52,7 +53,7 @@ def png(width: int, height: int, pixels: bytes, stride: int) -> bytes:
 def main() -> int:
     limit()
     try:
-        pages, picture = draw(sys.stdin.buffer.read(), int(sys.argv[1]))
+        pages, picture = render(sys.stdin.buffer.read(), int(sys.argv[1]))
     except Exception as error:  # noqa: BLE001  whatever the file causes
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 3

@@ -56,7 +56,7 @@ def test_a_picture_is_shown_as_it_is():
     assert "sandbox" in picture["Content-Security-Policy"]
 
 
-def test_a_pdf_that_cannot_be_drawn_is_explained():
+def test_a_pdf_that_cannot_be_rendered_is_explained():
     browser, address = attached(PDF, "damaged.pdf")
     assert "Download it to read it" in browser.get(f"{address}/preview").content.decode()
     assert browser.get(f"{address}/picture").status_code == 422
