@@ -113,9 +113,12 @@ DATABASES: dict[str, dict[str, Any]] = environment.databases(
     environment.text("DATABASE_URL")
     or environment.default_database(VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"),
     direct=environment.text("DATABASE_DIRECT_URL"),
+    replica=environment.text("REPLICA_DATABASE_URL"),
     process=PROCESS,
     pool_size=WEB_THREADS,
 )
+DATABASE_ROUTERS = ["reviewqueue.queries.replica.ReplicaRouter"] if "replica" in DATABASES else []
+REPLICA_MAX_LAG = environment.number("REPLICA_MAX_LAG", 10, max_value=3600)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {

@@ -198,8 +198,25 @@ def default_database(var: Path, name: str) -> str:
     return f"sqlite:///{var / name}"
 
 
-def databases(address: str, *, direct: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
-    """Return Django's ``DATABASES``. ``direct``: a URL past the pooler of ``address``, for the connection that listens."""
+def databases(address: str, *, direct: str, replica: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
+    """Return Django's ``DATABASES``. ``direct``: a URL past the pooler of ``address``, for the connection that listens.
+
+    ``replica``: the URL of a standby for lists and figures.
+    """
+    found = _primary(address, direct=direct, process=process, pool_size=pool_size)
+    if replica and not all(url.partition(":")[0] in _POSTGRESQL for url in (address, replica)):
+        raise ImproperlyConfigured("REPLICA_DATABASE_URL is for PostgreSQL: both URLs must begin with postgresql://.")
+    if replica:
+        # Without a pool, in which a page would wait for a standby that is away.
+        found["replica"] = database(replica, process="command", pool_size=0)
+        own = {"target_session_attrs": "any", "connect_timeout": "2", "tcp_user_timeout": "5000"}
+        own["application_name"] = "reviewqueue lists"
+        asked = _members(replica)
+        found["replica"]["OPTIONS"] |= {name: asked.get(name, value) for name, value in own.items()}
+    return found
+
+
+def _primary(address: str, *, direct: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
     if not direct:
         return {"default": database(address, process=process, pool_size=pool_size)}
     if not all(url.partition(":")[0] in _POSTGRESQL for url in (address, direct)):
