@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "reviewqueue.middleware.answer_api_calls",
     # Calls of the API do not reach the middleware below: it is about sessions and pages.
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "reviewqueue.middleware.activate_language",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "reviewqueue.middleware.limit_page_rate",
@@ -135,6 +136,7 @@ CACHES = {
 
 # Checkpoint files. They must be in the backup, like the database.
 MEDIA_ROOT = environment.text("FILES_DIR") or VAR / ("demo-files" if MODE == "demo" else "files")
+ATTACHMENT_SCAN = environment.text("ATTACHMENT_SCAN")
 CHECKPOINT_FILE_BYTES = environment.number("CHECKPOINT_FILE_MB", 64, max_value=10_000) * 1024 * 1024
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {
@@ -350,6 +352,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = True
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English")]  # the offered languages; ("de", "Deutsch") follows when its catalogue is complete
+LOCALE_PATHS = [installation.ASSETS / "locale"]
 FORMAT_MODULE_PATH = "reviewqueue.formats"  # every time that Django formats has its zone
 
 DEFAULT_EXCEPTION_REPORTER = "reviewqueue.operations.error_reports.ErrorReporter"
