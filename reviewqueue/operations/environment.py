@@ -13,7 +13,7 @@ import secrets
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -26,6 +26,7 @@ PROCESSES = ("web", "worker", "command")
 IDLE_IN_TRANSACTION_SECONDS = 30
 IDLE_TIMEOUT = "idle_in_transaction_session_timeout"
 _POSTGRESQL = ("postgresql", "postgres")
+_OF_A_BUCKET = {"endpoint_url", "region_name", "addressing_style"}
 _OF_SEVERAL_HOSTS = {"target_session_attrs": "read-write", "connect_timeout": "3", "tcp_user_timeout": "10000"}
 
 
@@ -164,6 +165,24 @@ def cache_server(name: str) -> str:
     if given and find_spec("redis") is None:
         raise ImproperlyConfigured(f"{name} needs a client. Install it with: pip install 'reviewqueue[cache]'")
     return address
+
+
+def file_storage(name: str) -> dict[str, Any]:
+    """Return Django's storage of files: the bucket of `s3://bucket/prefix?endpoint_url=...`, else the folder `FILES_DIR`."""
+    given = text(name)
+    if not given:
+        # Checkpoint files can contain personal data: readable by this user only.
+        private = {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700}
+        return {"BACKEND": "reviewqueue.operations.storage.DurableStorage", "OPTIONS": private}
+    parts = urlsplit(given)
+    options = dict(parse_qsl(parts.query))
+    if parts.scheme != "s3" or not parts.hostname or not options.keys() <= _OF_A_BUCKET:
+        allowed = ", ".join(sorted(_OF_A_BUCKET))
+        raise ImproperlyConfigured(f"{name} must look like s3://bucket/prefix?region_name=...; it can have {allowed}.")
+    if find_spec("storages") is None or find_spec("boto3") is None:
+        raise ImproperlyConfigured(f"{name} needs a client. Install it with: pip install 'reviewqueue[s3]'")
+    own = {"bucket_name": parts.hostname, "location": unquote(parts.path).strip("/")}
+    return {"BACKEND": "reviewqueue.operations.object_storage.ObjectStorage", "OPTIONS": own | options}
 
 
 def secret_key(*, mode: str, var: Path) -> str:
