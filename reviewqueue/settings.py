@@ -133,6 +133,7 @@ CACHES = {
 
 # Checkpoint files. They must be in the backup, like the database.
 MEDIA_ROOT = environment.text("FILES_DIR") or VAR / ("demo-files" if MODE == "demo" else "files")
+ATTACHMENT_SCAN = environment.text("ATTACHMENT_SCAN")
 CHECKPOINT_FILE_BYTES = environment.number("CHECKPOINT_FILE_MB", 64, max_value=10_000) * 1024 * 1024
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {
@@ -282,6 +283,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {"OAS_VERSION": "3.1.1", "POSTPROCESSING_
 # --- request limits ---------------------------------------------------------------------------------------------------
 
 # The reasons: docs/decisions/2026-11-30-limits-without-a-proxy.md.
+CACHE_URL = environment.cache_server("CACHE_URL")
 REQUEST_HEADER_SECONDS = environment.number("REQUEST_HEADER_SECONDS", 30, min_value=1, max_value=60)
 REQUEST_BODY_SECONDS = environment.number("REQUEST_BODY_SECONDS", 30, min_value=1)
 REQUEST_BODY_RATE = environment.number("REQUEST_BODY_RATE", 1024, min_value=1)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import os
+import re
 import secrets
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -25,6 +26,7 @@ PROCESSES = ("web", "worker", "command")
 IDLE_IN_TRANSACTION_SECONDS = 30
 IDLE_TIMEOUT = "idle_in_transaction_session_timeout"
 _POSTGRESQL = ("postgresql", "postgres")
+_OF_SEVERAL_HOSTS = {"target_session_attrs": "read-write", "connect_timeout": "3", "tcp_user_timeout": "10000"}
 
 
 def text(name: str, default: str = "") -> str:
@@ -153,6 +155,17 @@ def sentry_handler(name: str) -> dict[str, dict[str, Any]]:
     return {"sentry": sentry | {"dsn": dsn}}
 
 
+def cache_server(name: str) -> str:
+    """Return the URL of a Redis or Valkey server, as redis-py reads it; empty if the variable is not set."""
+    given = text(name)
+    address = re.sub(r"^valkey(?=s?://)", "redis", given)  # its protocol is the same
+    if given and not (address.startswith(("redis://", "rediss://")) and urlsplit(address).hostname):
+        raise ImproperlyConfigured(f"{name} must look like redis://:password@cache.example.org:6379/0.")
+    if given and find_spec("redis") is None:
+        raise ImproperlyConfigured(f"{name} needs a client. Install it with: pip install 'reviewqueue[cache]'")
+    return address
+
+
 def secret_key(*, mode: str, var: Path) -> str:
     """Return SECRET_KEY. Without it the demo stores its own key in `var/`, and tests use a new one each time."""
     given = text("SECRET_KEY")
@@ -189,7 +202,7 @@ def databases(address: str, *, direct: str, process: str, pool_size: int) -> dic
     """Return Django's ``DATABASES``. ``direct``: a URL past the pooler of ``address``, for the connection that listens."""
     if not direct:
         return {"default": database(address, process=process, pool_size=pool_size)}
-    if not all(urlsplit(url).scheme in _POSTGRESQL for url in (address, direct)):
+    if not all(url.partition(":")[0] in _POSTGRESQL for url in (address, direct)):
         raise ImproperlyConfigured("DATABASE_DIRECT_URL is for PostgreSQL: both URLs must begin with postgresql://.")
     return {
         "default": database(address, process=process, pool_size=pool_size, pooled=True),
@@ -202,10 +215,10 @@ def database(address: str, *, process: str, pool_size: int, pooled: bool = False
 
     ``pooled``: the URL leads to a pooler that gives each transaction another connection of the server.
     """
-    parts = urlsplit(address)
-    if parts.scheme == "sqlite":
-        return _sqlite(parts.path)
-    if parts.scheme in _POSTGRESQL:
+    scheme = address.partition(":")[0]
+    if scheme == "sqlite":
+        return _sqlite(urlsplit(address).path)
+    if scheme in _POSTGRESQL:
         return _postgresql(address, process=process, pool_size=pool_size, pooled=pooled)
     raise ImproperlyConfigured("DATABASE_URL must begin with sqlite:/// or postgresql://.")
 
@@ -229,9 +242,11 @@ def _sqlite(path: str) -> dict[str, Any]:
 
 
 def _postgresql(address: str, *, process: str, pool_size: int, pooled: bool) -> dict[str, Any]:
-    parts = urlsplit(address)
-    options: dict[str, Any] = dict(parse_qsl(parts.query))
-    host = options.pop("host", "") or unquote(parts.hostname or "")
+    options = _members(address)
+    named = {name: options.pop(name, "") for name in ("dbname", "user", "password", "host", "port")}
+    if "," in named["host"]:
+        # A standby refuses writes, and a machine that vanished answers nothing: without these a promotion is not noticed.
+        options = _OF_SEVERAL_HOSTS | options
     if pooled:
         # Nothing of a session lasts: no statement that was prepared, no cursor, no startup option. The role has the
         # setting that matters (docs/operations.md), and the doctor checks it.
@@ -248,17 +263,33 @@ def _postgresql(address: str, *, process: str, pool_size: int, pooled: bool) -> 
         options["options"] = f"{options.get('options', '')} {session}".strip()
     settings: dict[str, Any] = {
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": unquote(parts.path).removeprefix("/"),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": host,
-        "PORT": str(parts.port or options.pop("port", "") or ""),
+        "NAME": named["dbname"],
+        "USER": named["user"],
+        "PASSWORD": named["password"],
+        "HOST": named["host"],
+        "PORT": named["port"],
         "OPTIONS": options,
     }
     if pooled:
         settings["DISABLE_SERVER_SIDE_CURSORS"] = True
     set_process(settings, process, pool_size=pool_size)
     return settings
+
+
+def _members(address: str) -> dict[str, Any]:
+    """Return the members of a URL as PostgreSQL's client reads them, with several hosts too."""
+    from psycopg import ProgrammingError  # not needed on SQLite
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        return dict(conninfo_to_dict(address))
+    except ProgrammingError as fault:  # its text can quote the password
+        unknown = re.search(r'invalid URI query parameter: "(\w+)"', str(fault))
+        wrong = f"has the unknown parameter {unknown[1]}" if unknown else "cannot be read"
+        raise ImproperlyConfigured(
+            f"A PostgreSQL URL {wrong}: it must look like postgresql://user:password@host/name. "
+            "Special characters of the password must be percent-encoded."
+        ) from None
 
 
 def set_process(settings: dict[str, Any], process: str, *, pool_size: int) -> None:
