@@ -31,6 +31,7 @@ from reviewqueue.pages.runs.run_actions import LONGEST_REASON, reason_too_long
 from reviewqueue.queries import expired as lapsed
 from reviewqueue.queries.expired import ExpiredPage, ExpiredRequest
 from reviewqueue.queries.inbox_filters import InboxFilters
+from reviewqueue.queries.replica import reads_replica
 from reviewqueue.resume_gateway import get_visible_interrupt
 from reviewqueue.templatetags.icons import person_name
 from reviewqueue.text.hidden_characters import render_exact
@@ -92,6 +93,7 @@ def read_asked(query: QueryDict) -> ExpiredAsked:
 
 
 @require_safe
+@reads_replica
 def expired(request: PageRequest) -> HttpResponse:
     """List the requests that passed their deadline without an answer."""
     wanted = read_asked(request.GET)
