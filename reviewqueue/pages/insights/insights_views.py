@@ -50,6 +50,8 @@ def insights(request: PageRequest) -> HttpResponse:
         "stats": _stats(found),
         "plots": all_charts(found),
         "load": found.load,
+        "judgement": found.judgement,
+        "leads": permissions.leads_any_queue(request.user),
         "days": scope.days,
         "periods": PERIODS,
         "queue": _asked(request, "queue"),
