@@ -26,7 +26,7 @@ from django.shortcuts import redirect, render, resolve_url
 from django.template.response import SimpleTemplateResponse
 from django.urls import get_resolver, reverse
 from django.urls.resolvers import ResolverMatch
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
 from django_htmx.http import HttpResponseClientRedirect
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -34,7 +34,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from ledger.log_context import note_ids, note_run
 from ledger.trace_context import Tracer, current_tracer
 from reviewqueue import drafts
-from reviewqueue.accounts import second_factors, sessions
+from reviewqueue.accounts import languages, second_factors, sessions
 from reviewqueue.serving import rate_limits
 from reviewqueue.serving.client_address import client_network
 from reviewqueue.serving.http_metrics import ROUTE
@@ -252,6 +252,18 @@ def activate_browser_time_zone(get_response: GetResponse) -> GetResponse:
         if zone is None:
             return get_response(request)
         with timezone.override(zone):
+            return get_response(request)
+
+    return middleware
+
+
+def activate_language(get_response: GetResponse) -> GetResponse:
+    """Render in the language that the person has chosen; without a choice in the first offered one of the browser."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if request.path.startswith(_NOT_PAGES):
+            return get_response(request)
+        with translation.override(languages.language_of_session(request) or languages.language_of_browser(request)):
             return get_response(request)
 
     return middleware

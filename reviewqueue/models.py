@@ -286,6 +286,9 @@ class NotificationPreferences(models.Model):
     quiet_from = models.TimeField(null=True, help_text="quiet hours begin; they can span midnight")
     quiet_until = models.TimeField(null=True)
     time_zone = models.CharField(max_length=60, blank=True, help_text="an IANA name; empty: UTC")
+    language = models.CharField(
+        max_length=12, blank=True, default="", db_default="", help_text="a code; empty: the browser's, English in mail"
+    )
     muted = models.JSONField(default=list, help_text="kinds of notifications that the person does not want")
 
     def __str__(self) -> str:

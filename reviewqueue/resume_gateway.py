@@ -169,7 +169,7 @@ def submit_rule_decision(rule: StandingRule, interrupt: Interrupt) -> Receipt:
     """Approve the request by a standing rule, in the name of the lead who made it.
 
     All checks of a decision of that lead apply, and those of the rule, under the same locks. A refused attempt leaves
-    no record. Raises ``RuleDoesNotApply`` and every refusal of a decision.
+    no record. Raises ``RuleDoesNotApply`` and every refusal of a decision; ``Busy`` if the run is locked.
     """
     answer = Answer(verdict=Verdict.APPROVE)
     validate_answer(interrupt, answer)
@@ -195,7 +195,8 @@ def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
 def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     responder, answer, seen = submission.responder, submission.answer, submission.seen
     second_factor = submission.second_factor
-    run, interrupt = lock_run_and_interrupt(interrupt_pk)
+    # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
+    run, interrupt = lock_run_and_interrupt(interrupt_pk, skip_locked=submission.rule is not None)
     # Before the clock, rights and policies are read: the rule may end while its lock is awaited.
     rule = None if submission.rule is None else lock_rule(submission.rule.pk)
     found = read_decision_basis(interrupt, responder)

@@ -17,7 +17,7 @@ from django.contrib.auth.models import AbstractUser
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from ledger import clock
 from reviewqueue import permissions
@@ -25,7 +25,7 @@ from reviewqueue.models import ChatChannel, Notification, NotificationMessage
 from reviewqueue.notifications.account_mail import account_link
 from reviewqueue.notifications.kinds import ACCOUNT, WHILE_OPEN, NotificationKind
 from reviewqueue.notifications.messages import MAX_IN_DIGEST, MAX_READ
-from reviewqueue.notifications.preferences import preferences_of, zone_of
+from reviewqueue.notifications.preferences import language_of, preferences_of, zone_of
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from reviewqueue.text.times import datetime_label, duration_label
 from runs.models import Interrupt
@@ -59,8 +59,8 @@ def render_mail(message: NotificationMessage) -> EmailMultiAlternatives | None:
     person = message.person
     if person is None or not person.is_active or not person.email:
         return None
-    zone = zone_of(preferences_of([person]).get(person.pk))
-    with timezone.override(zone):
+    preferences = preferences_of([person]).get(person.pk)
+    with timezone.override(zone_of(preferences)), translation.override(language_of(preferences)):
         lines, omitted = _lines(message, person)
         if not lines:
             return None

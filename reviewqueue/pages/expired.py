@@ -27,6 +27,7 @@ from reviewqueue.pages.runs.run_actions import LONGEST_REASON
 from reviewqueue.queries import expired as lapsed
 from reviewqueue.queries.expired import ExpiredPage, ExpiredRequest
 from reviewqueue.queries.inbox_filters import InboxFilters
+from reviewqueue.queries.replica import reads_replica
 from reviewqueue.resume_gateway import get_visible_interrupt
 from runs.states import OnExpiry
 
@@ -91,6 +92,7 @@ def read_asked(query: QueryDict) -> ExpiredAsked:
 
 
 @require_safe
+@reads_replica
 def expired(request: PageRequest) -> HttpResponse:
     """List the requests that passed their deadline without an answer."""
     wanted = read_asked(request.GET)

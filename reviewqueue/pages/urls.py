@@ -35,6 +35,16 @@ urlpatterns = [
     path("interrupts/<slug:interrupt_id>/release", action_views.release, name="release"),
     path("interrupts/<slug:interrupt_id>/attachments", decision_views.attach, name="attach"),
     path("interrupts/<slug:interrupt_id>/attachments/<str:digest>", downloads.attachment, name="attachment"),
+    path(
+        "interrupts/<slug:interrupt_id>/attachments/<str:digest>/preview",
+        downloads.attachment_preview,
+        name="attachment-preview",
+    ),
+    path(
+        "interrupts/<slug:interrupt_id>/attachments/<str:digest>/picture",
+        downloads.attachment_picture,
+        name="attachment-picture",
+    ),
     path("interrupts/<slug:interrupt_id>/call", value_browser.call, name="call"),
     path("interrupts/<slug:interrupt_id>/values/<slug:part>", value_browser.of_request, name="request-value"),
     path("interrupts/<slug:interrupt_id>/comment", action_views.comment, name="comment"),

@@ -392,6 +392,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "runs/<id:run_id>/complete"): _worker(_under_lease("complete", {"result": {"done": True}})),
     ("POST", "runs/<id:run_id>/fail"): _worker(_under_lease("fail", {"error": "no offers"})),
     ("GET", "runs/<id:run_id>/effects"): _read_one(_seen_run("/effects")),
+    ("GET", "runs/<id:run_id>/answers"): _worker(_seen_run("/answers")),
+    ("GET", "runs/<id:run_id>/permits"): _worker(_seen_run("/permits")),
+    ("GET", "runs/<id:run_id>/compensations"): _worker(_seen_run("/compensations")),
     ("PUT", "runs/<id:run_id>/effects/<path:key>"): _worker(_intend, 201),
     ("POST", "runs/<id:run_id>/effects/<str:key>/outcome"): _worker(_outcome),
     ("PUT", "runs/<id:run_id>/effects/<str:key>/outcome"): Route(
