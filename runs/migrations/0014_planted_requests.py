@@ -10,7 +10,7 @@ from ledger.append_only_triggers import GuardTable
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0012_trace_context"),
+        ("runs", "0013_age_of_open_requests"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -7,8 +7,8 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reviewqueue", "0010_webhook_message_formats"),
-        ("runs", "0013_planted_requests"),
+        ("reviewqueue", "0011_language_of_people"),
+        ("runs", "0014_planted_requests"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
