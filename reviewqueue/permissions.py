@@ -576,11 +576,6 @@ def is_lead_of(person: AbstractUser, queue: Queue | None) -> bool:
     return queue is not None and person.is_active and person.groups.filter(pk=queue.leads_id).exists()
 
 
-def leads_any_queue(person: AbstractUser) -> bool:
-    """Tell whether the person is a lead of a queue."""
-    return person.is_active and Queue.objects.filter(leads__user=person.pk).exists()
-
-
 def check_assignees(
     people: Sequence[AbstractUser | None],
     *,

@@ -24,7 +24,7 @@ from ledger.models import Effect
 from ledger.transactions import use_case
 from reviewqueue import permissions
 from reviewqueue.models import Snooze
-from reviewqueue.standing_rules.administration import agents_of_queues, led_queues
+from reviewqueue.standing_rules.administration import agents_of_queues
 from reviewqueue.standing_rules.eligibility import covers
 from reviewqueue.standing_rules.unexamined import active_rules
 from runs.facts import RequestedFact
@@ -76,7 +76,7 @@ def visible_planted(person: AbstractUser) -> QuerySet[PlantedRequest]:
     lead. Another lead of the queue may have to decide an open one.
     """
     rows = PlantedRequest.objects.select_related("queue", "planted_by", "interrupt__agent", "decision__by")
-    led = led_queues(person)
+    led = permissions.led_queues(person)
     return rows.filter(Q(planted_by=person.pk) | ~Q(outcome=""), queue__in=led.values("pk")).order_by("-id")
 
 
@@ -110,7 +110,7 @@ def find_example(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
 def plant(person: AbstractUser, **written: Any) -> PlantedRequest:
     """Plant a request. Raises ``NotFound`` for people who lead no queue, ``PayloadInvalid`` and refusals of a request."""
     stated = Written(**written)
-    led = list(led_queues(person))
+    led = list(permissions.led_queues(person))
     if not led:
         raise NotFound
     queue = next((it for it in led if it.slug == stated.queue), None)

@@ -16,11 +16,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps, parse
-from reviewqueue import planted_requests
+from reviewqueue import permissions, planted_requests
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.planted_requests import CATCHING, MAX_FAULT, STATUS_LABELS
 from reviewqueue.queries.pagination import find_primary_key
-from reviewqueue.standing_rules.administration import agents_of_queues, led_queues
+from reviewqueue.standing_rules.administration import agents_of_queues
 from runs.models import Interrupt, PlantedRequest
 
 PAGE_SIZE = 50
@@ -90,7 +90,7 @@ def withdraw(request: PageRequest, planted_id: str) -> HttpResponse:
 
 
 def _refuse_others(request: PageRequest) -> None:
-    if not led_queues(request.user).exists():
+    if not permissions.led_queues(request.user).exists():
         raise NotFound
 
 
@@ -125,7 +125,7 @@ def _form_page(
     faults: dict[str, str] | None = None,
     problem: str = "",
 ) -> HttpResponse:
-    led, faults = list(led_queues(request.user)), faults or {}
+    led, faults = list(permissions.led_queues(request.user)), faults or {}
     context = {
         "section": "inbox",
         "texts": texts,

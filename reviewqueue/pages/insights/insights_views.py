@@ -53,7 +53,7 @@ def insights(request: PageRequest) -> HttpResponse:
         "plots": all_charts(found),
         "load": found.load,
         "judgement": found.judgement,
-        "leads": permissions.leads_any_queue(request.user),
+        "leads": permissions.led_queues(request.user).exists(),
         "days": scope.days,
         "periods": PERIODS,
         "queue": _asked(request, "queue"),
