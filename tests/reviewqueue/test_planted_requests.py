@@ -17,6 +17,7 @@ from reviewqueue import permissions, planted_requests, reviewer_actions
 from reviewqueue.models import Delivery, Notification
 from reviewqueue.notifications import derivation
 from reviewqueue.operations import rule_sweep
+from reviewqueue.operations.doctor.row_consistency import inconsistent_runs
 from reviewqueue.queries.evidence_export import evidence_of_decision, evidence_of_run
 from reviewqueue.queries.insights import read_insights
 from reviewqueue.queries.insights.scope import insights_scope
@@ -30,7 +31,7 @@ from tests import builders
 from tests.api.calls import a_reviewer_client, a_worker
 from tests.pages import desk
 from tests.planted_builders import FAULT, FAULTY, a_planted_request, an_example, written
-from tests.standing_rule_builders import a_lead, a_refund, a_standing_rule
+from tests.standing_rule_builders import a_decided_refund, a_lead, a_refund, a_standing_rule
 from tests.unguarded import without_triggers
 
 pytestmark = pytest.mark.django_db
@@ -358,3 +359,35 @@ def test_a_lead_plants_and_withdraws_one_by_command():
     assert row.outcome == "withdrawn"
     with pytest.raises(CommandError, match="leads no such queue"):
         call_command("plant_request", lead=builders.a_reviewer().username, **options)
+
+
+def test_the_page_plants_what_the_lead_writes_and_says_what_is_missing(client):
+    lead, example = a_lead(), an_example()
+    client.force_login(lead)
+    page = client.get(f"/planted/new?copy_of={example.public_id}").content.decode()
+    assert example.public_id in page
+    stated = written(example.public_id)
+    form = stated | {"arguments": json.dumps(FAULTY)}
+    assert client.post("/planted/new", form | {"fault": ""}).status_code == 422
+    assert "must be a JSON object" in client.post("/planted/new", form | {"arguments": "{"}).content.decode()
+    assert client.post("/planted/new", form).status_code == 302
+    row = PlantedRequest.objects.get()
+    assert FAULT in client.get("/planted").content.decode()
+    assert client.post(f"/planted/{row.public_id}/withdraw").status_code == 302
+    row.refresh_from_db()
+    assert row.outcome == "withdrawn"
+    client.force_login(builders.a_reviewer())
+    assert client.get("/planted").status_code == 404
+
+
+def test_the_doctor_finds_nothing_wrong_with_one_and_finds_a_removed_mark():
+    open_one, decided = a_planted_request(), a_planted_request()
+    builders.decide(decided.interrupt, builders.a_reviewer(), "approve")
+    assert [it.message for it in inconsistent_runs(newest=None)] == []
+    Run.objects.filter(pk=open_one.interrupt.run_id).update(planted=None)
+    assert "mark as planted was removed" in str([it.message for it in inconsistent_runs(newest=None)])
+
+
+def test_the_doctor_finds_nothing_wrong_with_the_use_of_a_standing_rule():
+    a_decided_refund()
+    assert [it.message for it in inconsistent_runs(newest=None)] == []
