@@ -22,7 +22,7 @@ from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.prepared_queries import prepared
 from runs.child_runs import find_applying_policies, is_queue_allowed
 from runs.errors import NoDecider, NotPermitted, SelfReview
-from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
+from runs.models import Agent, Assignee, Decision, Event, Interrupt, PlantedRequest, Policy, Queue, Run
 from runs.policies import allows_standing_rules
 from runs.reviewer_claims import is_claimed_by_other
 from runs.standing_rules import BY_RULE, find_verified_rule
@@ -248,6 +248,8 @@ def _why_not(
             return NotPermitted("This request is assigned to another reviewer.", who_can=who_can_decide(interrupt))
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
         return SelfReview(who_can=who_can_decide(interrupt))
+    if interrupt.run.planted and PlantedRequest.objects.filter(interrupt=interrupt.pk, planted_by=person.pk).exists():
+        return NotPermitted("You planted this request, so another person must decide it.", who_can=[])
     return None
 
 

@@ -60,6 +60,7 @@ from runs.facts import delays_continuation
 from runs.interrupts import answer_interrupt, is_past_deadline, replace_call
 from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Event, Fact, Interrupt, Permit, Run, StandingRule
+from runs.planted_requests import find_planted
 from runs.policies import needs_second_factor
 from runs.run_status import save_status
 from runs.standing_rules import BY_RULE, lock_rule, record_use
@@ -67,6 +68,7 @@ from runs.states import APPROVING, ContinuationKind, ContinuationStatus, Decisio
 from runs.timeline import record_event
 from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
+from runs.use_cases.plant_request import close_decided
 from runs.verification import EVENT_FIELDS, find_changed_request, request_events
 
 #: Look-alike tokens that a refusal names.
@@ -241,6 +243,7 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         or _find_change(run, interrupt, found)
         or _find_missing_factor(interrupt, submission, now=now)
     )
+    planted = find_planted(run, interrupt) if refusal is None else None
     factor = {} if second_factor is None else {"second_factor": second_factor.kind}
     if refusal is not None and rule is not None:
         raise refusal
@@ -253,7 +256,9 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if rule is not None:
         use = prepare_use(rule, run, interrupt, is_assigned=found.rights.is_assigned, now=now)
         factor |= {"standing_rule": use.rule.public_id}
-    count = _count_answer(interrupt, submission.answer)
+    # One vote decides a planted request, because each person's judgement is measured.
+    is_planted = planted is not None
+    count = _Count(status=_ACCEPTED, overtaken=[]) if is_planted else _count_answer(interrupt, submission.answer)
     decision = record_decision(
         interrupt,
         answer,
@@ -270,11 +275,14 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if count.status == DecisionStatus.COUNTED:
         _record_vote(run, interrupt, decision, count.overtaken, by=responder, now=now, factor=factor)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
-    continuation = answer_interrupt(run, interrupt, decision, answer, now=now, may_be_delayed=found.may_be_delayed)
+    actor = person_actor(responder)
+    continuation = None
+    if planted is None:
+        continuation = answer_interrupt(run, interrupt, decision, answer, now=now, may_be_delayed=found.may_be_delayed)
     record_event(
         run,
         "interrupt.answered",
-        actor=person_actor(responder),
+        actor=actor,
         at=now,
         interrupt=interrupt.public_id,
         decision=decision.public_id,
@@ -283,8 +291,9 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         **factor,
         **continuation_refs(continuation),
     )
-    actor = person_actor(responder)
-    if end_if_rejected(run, interrupt, verdict=answer.verdict, actor=actor, now=now):
+    if planted is not None:
+        close_decided(run, interrupt, planted, decision, actor=actor, now=now)
+    elif end_if_rejected(run, interrupt, verdict=answer.verdict, actor=actor, now=now):
         continuation = None
     save_status(run, now)
     if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
@@ -428,6 +437,7 @@ def _record_vote(
     save_status(run, now)
 
 
+_ACCEPTED = DecisionStatus.ACCEPTED
 _REFUSED_AS: dict[str, DecisionStatus] = {
     AlreadyDecided.code: DecisionStatus.DUPLICATE,
     AlreadyVoted.code: DecisionStatus.DUPLICATE,

@@ -50,6 +50,7 @@ KIND_LABELS = {
     "person": "Person",
     "group": "Group",
     "message": "Dead letter",
+    "planted_request": "Planted request",
 }
 
 

@@ -50,7 +50,7 @@ def lock_own_run(agent: Agent, run_id: str) -> Run:
 
 @prepared
 def _own_run(agent: int, run_id: str) -> QuerySet[Run]:
-    return locked_runs().filter(agent=agent, public_id=run_id)
+    return locked_runs().filter(agent=agent, public_id=run_id, planted=None)
 
 
 def lock_run_of_continuation(continuation_id: str) -> Run | None:
