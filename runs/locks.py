@@ -15,7 +15,7 @@ from django.db.models import OuterRef, QuerySet
 
 from ledger.errors import NotFound
 from ledger.log_context import note_ids, note_run
-from ledger.prepared_queries import prepared
+from ledger.prepared_queries import PreparedQuery, prepared
 from ledger.transactions import assert_in_transaction
 from runs.configuration_history import recorded_policy
 from runs.models import Agent, Interrupt, Run
@@ -101,20 +101,37 @@ def lock_run_and_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
     policy, its configuration record (``recorded_policy``), schema and checkpoint. The queue is read later.
     """
     assert_in_transaction()
-    interrupt = _run_and_interrupt.first(pk=interrupt_pk)
+    return _noted(_run_and_interrupt.first(pk=interrupt_pk))
+
+
+def lock_run_and_found_interrupt(query: PreparedQuery[Interrupt], **values: int | str) -> tuple[Run, Interrupt]:
+    """Lock and return them as ``lock_run_and_interrupt`` does, for a query made of ``with_locked_run``.
+
+    Conditions of the query are checked again if the statement had to wait for the lock.
+    """
+    assert_in_transaction()
+    return _noted(query.first(**values))
+
+
+def with_locked_run(interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+    """Return a queryset that locks the runs of interrupts and the interrupts, and reads what never changes with them."""
+    # PostgreSQL locks the rows in the order of `of`.
+    locked = interrupts.select_for_update(of=("run", "self"), no_key=True)
+    related = locked.select_related("run", "policy", "schema", "checkpoint").defer("checkpoint__state")
+    return related.annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
+
+
+@prepared
+def _run_and_interrupt(pk: int) -> QuerySet[Interrupt]:
+    return with_locked_run(Interrupt.objects.filter(pk=pk))
+
+
+def _noted(interrupt: Interrupt | None) -> tuple[Run, Interrupt]:
     if interrupt is None:
         raise NotFound
     _note_run(interrupt.run)
     note_ids(interrupt=interrupt.public_id)
     return interrupt.run, interrupt
-
-
-@prepared
-def _run_and_interrupt(pk: int) -> QuerySet[Interrupt]:
-    # PostgreSQL locks the rows in the order of `of`.
-    locked = Interrupt.objects.filter(pk=pk).select_for_update(of=("run", "self"), no_key=True)
-    related = locked.select_related("run", "policy", "schema", "checkpoint").defer("checkpoint__state")
-    return related.annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
 
 
 def lock_interrupts(run: Run, interrupts: QuerySet[Interrupt]) -> list[Interrupt]:
