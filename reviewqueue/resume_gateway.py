@@ -1,10 +1,9 @@
 """RESUME GATEWAY: every decision passes through this module, from the pages and from the API.
 
-Before any lock it checks that the responder may see the request and that the answer fits. Then one transaction locks
-the run, expires the request if it is due, locks the request, and checks in this order: permission, status, deadline,
-version, claim by another reviewer, second vote. It records the decision. When enough reviewers agree it closes the
-request with its permit and continuation, or enqueues the revalidation. A refused answer changes nothing but its own
-record.
+One transaction locks the run and the request if the responder may see it, checks that the answer fits, expires the
+request if it is due, and checks in this order: permission, status, deadline, version, claim by another reviewer, second
+vote. It records the decision. When enough reviewers agree it closes the request with its permit and continuation, or
+enqueues the revalidation. A refused answer changes nothing but its own record.
 """
 
 from __future__ import annotations
@@ -154,9 +153,6 @@ def submit_decision(
     ``door`` is ``page`` or ``api``. Raises ``NotFound`` (no record), ``PayloadInvalid``, and every refusal of a
     decision (docs/refusals.md).
     """
-    interrupt = permissions.visible_interrupt(responder, interrupt_id)
-    if interrupt is None:
-        raise NotFound
     submission = _Submission(
         responder=responder,
         answer=answer,
@@ -166,13 +162,9 @@ def submit_decision(
         second_factor=second_factor,
     )
     try:
-        validate_answer(interrupt, answer)
-        if door == "api" and not seen.confirms_hidden:  # the page has a checkbox of its own
-            _refuse_unseen_characters(interrupt, answer)
-        named = check_attachments(interrupt, responder, answer)
-        return _decide(interrupt.pk, replace(submission, attachments=tuple(named)))
+        return _decide(interrupt_id, submission)
     except InputInvalid:
-        _record_misfit(interrupt.pk, submission)
+        _record_misfit(interrupt_id, submission)
         raise
 
 
@@ -197,7 +189,7 @@ def submit_rule_decision(rule: StandingRule, interrupt: Interrupt) -> Receipt:
     validate_answer(interrupt, answer)
     seen = ShownVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     submission = _Submission(responder=rule.made_by, answer=answer, seen=seen, door=BY_RULE, request_key="", rule=rule)
-    return _decide(interrupt.pk, submission)
+    return _decide_by_rule(interrupt.pk, submission)
 
 
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
@@ -214,11 +206,25 @@ def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
 
 
 @use_case
-def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
+def _decide(interrupt_id: str, submission: _Submission) -> Receipt | Refusal:
+    run, interrupt = permissions.lock_visible_interrupt(submission.responder, interrupt_id)
+    validate_answer(interrupt, submission.answer)
+    if submission.door == "api" and not submission.seen.confirms_hidden:  # the page has a checkbox of its own
+        _refuse_unseen_characters(interrupt, submission.answer)
+    named = check_attachments(interrupt, submission.responder, submission.answer)
+    return _decide_locked(run, interrupt, replace(submission, attachments=tuple(named)))
+
+
+@use_case
+def _decide_by_rule(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
+    # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
+    run, interrupt = lock_run_and_interrupt(interrupt_pk, skip_locked=True)
+    return _decide_locked(run, interrupt, submission)
+
+
+def _decide_locked(run: Run, interrupt: Interrupt, submission: _Submission) -> Receipt | Refusal:
     responder, answer, seen = submission.responder, submission.answer, submission.seen
     second_factor = submission.second_factor
-    # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
-    run, interrupt = lock_run_and_interrupt(interrupt_pk, skip_locked=submission.rule is not None)
     # Before the clock, rights and policies are read: the rule may end while its lock is awaited.
     rule = None if submission.rule is None else lock_rule(submission.rule.pk)
     found = read_decision_basis(interrupt, responder)
@@ -519,8 +525,8 @@ def _count_recent_denials(responder: AbstractUser, *, now: datetime) -> int:
 
 
 @use_case
-def _record_misfit(interrupt_pk: int, submission: _Submission) -> None:
-    run, interrupt = lock_run_and_interrupt(interrupt_pk)
+def _record_misfit(interrupt_id: str, submission: _Submission) -> None:
+    run, interrupt = permissions.lock_visible_interrupt(submission.responder, interrupt_id)
     now = clock.now()
     may_decide = permissions.why_not_decide(submission.responder, interrupt) is None
     if may_decide and interrupt.status == InterruptStatus.WAITING:
