@@ -153,7 +153,7 @@ def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def shown_lapse(row: ExpiredRequest, labels: Labels) -> ShownLapse:
     title, plain = request_heading_for_row(row.interrupt, row.interrupt.row_proposal, labels)
-    word, icon, tone, _ = code_labels.RUN_LABELS[row.run.status]
+    word, icon, tone, _ = code_labels.run_label(row.run.status)
     return ShownLapse(
         lapse=row,
         title=title,
@@ -193,7 +193,7 @@ def _followed(row: ExpiredRequest) -> str:
     if row.do == OnExpiry.RESUME:
         return _("The agent was notified and continued without an answer.")
     if row.do == OnExpiry.DEFAULT:
-        verdict = code_labels.VERDICT_DONE.get("" if row.decision is None else row.decision.verdict, "answered")
+        verdict = code_labels.verdict_done("" if row.decision is None else row.decision.verdict)
         counted = _("By its policy it counted as {verdict}.").format(verdict=verdict)
         return f"{counted} {_('This ended the run.')}" if row.ended_run else counted
     if row.ended_run:

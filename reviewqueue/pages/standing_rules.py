@@ -20,7 +20,7 @@ from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps, parse
 from reviewqueue import permissions
-from reviewqueue.pages.code_labels import VERDICT_DONE
+from reviewqueue.pages.code_labels import verdict_done
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.queries.pagination import find_primary_key
 from reviewqueue.standing_rules import administration
@@ -221,7 +221,7 @@ def _fault_text(message: str) -> str:
 
 
 def _verdict_texts(preview: administration.RulePreview) -> list[str]:
-    return [f"{count} {VERDICT_DONE.get(verdict, verdict)}" for verdict, count in preview.verdicts.items()]
+    return [f"{count} {verdict_done(verdict)}" for verdict, count in preview.verdicts.items()]
 
 
 def _example(request: PageRequest) -> Interrupt | None:

@@ -116,7 +116,7 @@ def _what_is_next(run: Any, unclaimed: UnclaimedRun | None) -> str | SafeString:
 
 
 def _shown(run: Run) -> ShownRun:
-    word, icon, tone, meaning = code_labels.RUN_LABELS[run.status]
+    word, icon, tone, meaning = code_labels.run_label(run.status)
     if run.status == "running" and run.pause_asked_at is not None:
         word, icon, tone, meaning = _("pausing"), "pause", "warn", _("The run stops at its next safe point.")
     return ShownRun(run=run, word=word, icon=icon, tone=tone, meaning=meaning)
@@ -164,7 +164,7 @@ def run_context(screen: RunDetails, *, reader: AbstractUser, now: datetime) -> d
         "effects": effect_rows(screen.effects, run.agent, labels)[::-1],
         "unknown": screen.effect_counts.statuses.get("unknown", 0),
         "waits": waits[::-1],
-        "holds": [(code_labels.HOLD_LABELS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
+        "holds": [(code_labels.hold_label(hold.kind), hold) for hold in screen.holds],
         "timeline": timeline_entries(screen.events, reader=reader, waits=screen.named_waits),
         "continuation_words": "" if continuation is None else _continuation_label(continuation.status),
         "last_checkpoint": screen.checkpoints[0] if screen.checkpoints else None,
