@@ -19,17 +19,19 @@ from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 from ledger import clock
 from ledger.actors import person_actor
 from ledger.digests import digest
-from ledger.errors import KeyReused, NotFound, Refusal
+from ledger.errors import KeyReused, NotFound, Problem, Refusal
 from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared
 from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
 from reviewqueue.standing_rules.eligibility import RuleUse, prepare_use
+from reviewqueue.text.hidden_characters import warnings_in
 from runs import reviewer_claims
 from runs.attachments import check_attachments, keep_attachments
 from runs.configuration_history import is_as_recorded
 from runs.continuations import continuation_refs
 from runs.decisions import (
     Answer,
+    approved_call,
     closed_refusal,
     find_own_vote,
     find_winning_decision,
@@ -43,6 +45,7 @@ from runs.decisions import (
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
+    ConfirmationRequired,
     Expired,
     InputInvalid,
     InterruptCancelled,
@@ -66,6 +69,8 @@ from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
 from runs.verification import EVENT_FIELDS, find_changed_request, request_events
 
+#: Look-alike tokens that a refusal names.
+MAX_LOOK_ALIKES = 20
 #: How old a second factor can be when the decision is recorded.
 MAX_PROOF_AGE = timedelta(minutes=5)
 #: Limit of recorded attempts without permission per person; more add no evidence.
@@ -74,10 +79,14 @@ MAX_DENIED_PER_HOUR = 20
 
 @dataclass(frozen=True, kw_only=True)
 class ShownVersion:
-    """The version that the responder decided on, and the digest of the shown content if the client knows it."""
+    """The version that the responder decided on, and the digest of the shown content if the client knows it.
+
+    ``confirms_hidden``: the responder has seen that the call has hidden or look-alike characters.
+    """
 
     state_version: int
     content_digest: str = ""
+    confirms_hidden: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +165,8 @@ def submit_decision(
     )
     try:
         validate_answer(interrupt, answer)
+        if door == "api" and not seen.confirms_hidden:  # the page has a checkbox of its own
+            _refuse_unseen_characters(interrupt, answer)
         named = check_attachments(interrupt, responder, answer)
         return _decide(interrupt.pk, replace(submission, attachments=tuple(named)))
     except InputInvalid:
@@ -163,11 +174,22 @@ def submit_decision(
         raise
 
 
+def _refuse_unseen_characters(interrupt: Interrupt, answer: Answer) -> None:
+    """Refuse to approve a call that looks like another one, as it was proposed or edited."""
+    call = approved_call(interrupt, answer)
+    warnings = None if call is None else warnings_in([call["name"], call["arguments"]])
+    if warnings:
+        at = Problem("/confirm_hidden_characters", "must be true to approve this call")
+        raise ConfirmationRequired(
+            errors=[at], hidden=warnings.hidden, look_alikes=list(warnings.mixed)[:MAX_LOOK_ALIKES]
+        )
+
+
 def submit_rule_decision(rule: StandingRule, interrupt: Interrupt) -> Receipt:
     """Approve the request by a standing rule, in the name of the lead who made it.
 
     All checks of a decision of that lead apply, and those of the rule, under the same locks. A refused attempt leaves
-    no record. Raises ``RuleDoesNotApply`` and every refusal of a decision.
+    no record. Raises ``RuleDoesNotApply`` and every refusal of a decision; ``Busy`` if the run is locked.
     """
     answer = Answer(verdict=Verdict.APPROVE)
     validate_answer(interrupt, answer)
@@ -193,7 +215,8 @@ def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
 def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     responder, answer, seen = submission.responder, submission.answer, submission.seen
     second_factor = submission.second_factor
-    run, interrupt = lock_run_and_interrupt(interrupt_pk)
+    # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
+    run, interrupt = lock_run_and_interrupt(interrupt_pk, skip_locked=submission.rule is not None)
     # Before the clock, rights and policies are read: the rule may end while its lock is awaited.
     rule = None if submission.rule is None else lock_rule(submission.rule.pk)
     found = read_decision_basis(interrupt, responder)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from django.db.models import OuterRef, QuerySet
 
-from ledger.errors import NotFound
+from ledger.errors import Busy, NotFound
 from ledger.log_context import note_ids, note_run
 from ledger.prepared_queries import prepared
 from ledger.transactions import assert_in_transaction
@@ -94,16 +94,18 @@ def _interrupt(pk: int) -> QuerySet[Interrupt]:
     return related.defer("checkpoint__state").annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
 
 
-def lock_run_and_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
+def lock_run_and_interrupt(interrupt_pk: int, *, skip_locked: bool = False) -> tuple[Run, Interrupt]:
     """Lock and return the run of an interrupt and the interrupt, in this order, by one statement.
 
     The statement may have waited for the lock. It returns both rows as they are since, and rows that never change:
     policy, its configuration record (``recorded_policy``), schema and checkpoint. The queue is read later.
+
+    ``skip_locked``: do not wait. Raises ``Busy`` if another transaction has one of them locked.
     """
     assert_in_transaction()
-    interrupt = _run_and_interrupt.first(pk=interrupt_pk)
+    interrupt = (_run_and_interrupt_if_free if skip_locked else _run_and_interrupt).first(pk=interrupt_pk)
     if interrupt is None:
-        raise NotFound
+        raise Busy if skip_locked else NotFound
     _note_run(interrupt.run)
     note_ids(interrupt=interrupt.public_id)
     return interrupt.run, interrupt
@@ -111,8 +113,18 @@ def lock_run_and_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
 
 @prepared
 def _run_and_interrupt(pk: int) -> QuerySet[Interrupt]:
+    return _run_and_interrupt_for_update(pk, skip_locked=False)
+
+
+@prepared
+def _run_and_interrupt_if_free(pk: int) -> QuerySet[Interrupt]:
+    return _run_and_interrupt_for_update(pk, skip_locked=True)
+
+
+def _run_and_interrupt_for_update(pk: int, *, skip_locked: bool) -> QuerySet[Interrupt]:
     # PostgreSQL locks the rows in the order of `of`.
-    locked = Interrupt.objects.filter(pk=pk).select_for_update(of=("run", "self"), no_key=True)
+    found = Interrupt.objects.filter(pk=pk)
+    locked = found.select_for_update(of=("run", "self"), no_key=True, skip_locked=skip_locked)
     related = locked.select_related("run", "policy", "schema", "checkpoint").defer("checkpoint__state")
     return related.annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
 

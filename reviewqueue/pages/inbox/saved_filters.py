@@ -13,6 +13,7 @@ from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
+from reviewqueue import permissions
 from reviewqueue.inbox_preferences import saved_filters
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list, read_list_text
@@ -37,7 +38,7 @@ class SavedLink:
 
 def saved_filters_context(reader: AbstractUser, asked_for: ListRequest) -> dict[str, Any]:
     """Return the links and what the form to save the shown list offers."""
-    led = {queue.slug: code_labels.queue_title(queue.slug) for queue in saved_filters.led_queues(reader)}
+    led = {queue.slug: code_labels.queue_title(queue.slug) for queue in permissions.led_queues(reader)}
     links = []
     for saved in saved_filters.visible_filters(reader):
         found = read_list(QueryDict(saved.query))
