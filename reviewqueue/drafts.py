@@ -23,6 +23,7 @@ from django.db import models
 from django.db.models import Q
 from django.http import HttpRequest, QueryDict
 from django.utils.crypto import constant_time_compare, get_random_string, salted_hmac
+from django.utils.translation import gettext as _
 
 from ledger import clock, exact_json
 from ledger.errors import NotFound, PayloadInvalid, Refusal
@@ -230,7 +231,11 @@ def save_draft(
     fields["draft"] = DraftOrigin(version=version, tab=origin.tab).token
     text = fields.urlencode()
     if len(text) > MAX_LENGTH:
-        raise PayloadInvalid(f"The form has more than {MAX_LENGTH} characters, so no draft of it is saved.")
+        raise PayloadInvalid(
+            _("The form has more than {max_length} characters, so no draft of it is saved.").format(
+                max_length=MAX_LENGTH
+            )
+        )
     draft, created = TypedAnswer.objects.update_or_create(
         person_id=person.pk,
         interrupt=interrupt,

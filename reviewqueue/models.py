@@ -6,6 +6,8 @@ from datetime import time
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from ledger.models import Effect
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
@@ -273,9 +275,9 @@ class NotificationPreferences(models.Model):
     """How one person wants to be notified. Without a row: mail at once, about everything."""
 
     class Frequency(models.TextChoices):
-        AT_ONCE = "at_once", "At once"
-        HOURLY = "hourly", "Once an hour"
-        DAILY = "daily", "Once a day"
+        AT_ONCE = "at_once", _("At once")
+        HOURLY = "hourly", _("Once an hour")
+        DAILY = "daily", _("Once a day")
 
     person = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="notification_preferences"
@@ -299,10 +301,10 @@ class QueueNotificationPreference(models.Model):
     """From which risk on a person is notified about the requests of one queue. Without a row: every request."""
 
     class MinRisk(models.TextChoices):
-        LOW = "low", "Every request"
-        MEDIUM = "medium", "Medium and high risk"
-        HIGH = "high", "High risk only"
-        NONE = "none", "None"
+        LOW = "low", _("Every request")
+        MEDIUM = "medium", _("Medium and high risk")
+        HIGH = "high", _("High risk only")
+        NONE = "none", pgettext_lazy("risk from which on to notify", "None")
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="+", db_index=False)
