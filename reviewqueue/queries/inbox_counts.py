@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 
@@ -212,7 +213,10 @@ def _group(first: QuerySet[Interrupt, Any]) -> list[dict[str, Any]]:
 
     Written in SQL, because Django groups only whole queries: with ``pk in (first rows)`` PostgreSQL read every row.
     """
-    text, params = first.query.sql_with_params()
+    try:
+        text, params = first.query.sql_with_params()
+    except EmptyResultSet:  # a search in a queue, of an agent or for a reason without requests
+        return []
     names = ("queue", "agent", "reason", "risk")
     flags = (View.DECIDE, View.MINE, View.UNCLAIMED, View.SNOOZED)
     counts = ", ".join(["count(*)", *(f"count(*) FILTER (WHERE {flag})" for flag in flags)])

@@ -439,6 +439,12 @@ class TestFilters:
         assert response.status_code == 200
         assert told in response.content.decode()
 
+    @pytest.mark.parametrize("sort", ["", "oldest"])
+    def test_a_search_among_the_requests_of_an_agent_without_any_finds_nothing(self, sort):
+        operator = builders.a_person("op@example.org", "operators")
+        page = desk.signed_in(operator).get(f"/?agent=nowhere&q=crane&sort={sort}")
+        assert page.status_code == 200
+
     def test_a_lone_surrogate_is_no_text_to_search_for(self):
         assert explain_invalid_search("a\ud800")
         assert not explain_invalid_search("crane 14")
