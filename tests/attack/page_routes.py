@@ -222,9 +222,16 @@ def _new_rule(world: PageWorld, kind: str) -> dict[str, Any]:
     return named | bounds | {"max_uses": "5", "ends_at": ends_at, "note": "Small refunds.", "act": "save"}
 
 
-def _planted_by_the_lead(world: PageWorld) -> PlantedRequest:
-    known = PlantedRequest.objects.filter(outcome="").first()
-    return known or a_planted_request(world.people["lead"], copy_of=builders.a_waiting_interrupt())
+def _withdrawal_address(world: PageWorld) -> str:
+    """Return the address of the lead's planted request, which the form below makes; without it, of none."""
+    ids = PlantedRequest.objects.filter(outcome="").values_list("public_id", flat=True)
+    return f"/planted/{ids.first() or 'plt_0'}/withdraw"
+
+
+def _withdrawal(world: PageWorld, kind: str) -> dict[str, str]:
+    if not PlantedRequest.objects.exists():
+        a_planted_request(world.people["lead"], copy_of=builders.a_waiting_interrupt())
+    return {}
 
 
 def _planted(world: PageWorld, kind: str) -> dict[str, Any]:
@@ -357,9 +364,7 @@ PAGES: dict[str, Page] = {
     "planted/new": Page(
         lambda _: "/planted/new", dict.fromkeys(SIGNED_IN, 404) | {"lead": 200}, _planted, frozenset({"lead"})
     ),
-    "planted/<slug:planted_id>/withdraw": Page(
-        lambda world: f"/planted/{_planted_by_the_lead(world).public_id}/withdraw", None, _with(), frozenset({"lead"})
-    ),
+    "planted/<slug:planted_id>/withdraw": Page(_withdrawal_address, None, _withdrawal, frozenset({"lead"})),
     "policies/edit": Page(
         lambda _: "/policies/edit?reason=approval.action",
         dict.fromkeys(SIGNED_IN, 404) | {"operator": 200},
