@@ -7,11 +7,12 @@ the run's lock.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db.models import F, QuerySet
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Length
 
 from ledger.effects import locked_effects, mark_compensated
 from ledger.errors import AlreadyResolved, PayloadInvalid
@@ -21,6 +22,9 @@ from ledger.states import EffectStatus
 from ledger.transactions import assert_in_transaction
 
 UNDO_PREFIX = "undo:"
+#: The limits of one response: effects to compensate, and characters of their receipts and declared calls together.
+MAX_COMPENSATIONS_OF_RESPONSE = 100
+MAX_COMPENSATION_CHARACTERS_OF_RESPONSE = 256 * 1024
 
 
 def compensation_key(effect: Effect) -> str:
@@ -31,6 +35,30 @@ def compensation_key(effect: Effect) -> str:
 def list_due_compensations(scope: str, *, on: str) -> list[Effect]:
     """Return the applied effects that this end of the run (``on``) compensates, newest first, without waived ones."""
     return [effect for effect in _to_compensate.all(scope=scope) if on in effect.compensate_on]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextCompensations:
+    """The first effects to compensate, with receipt and declared call. ``has_more``: others follow them."""
+
+    effects: list[Effect]
+    has_more: bool
+
+
+def read_next_compensations(due: list[Effect]) -> NextCompensations:
+    """Read the receipts and declared calls of the first effects, as many as one response may have, at least one."""
+    chosen: list[Effect] = []
+    room = MAX_COMPENSATION_CHARACTERS_OF_RESPONSE
+    for effect in due[:MAX_COMPENSATIONS_OF_RESPONSE]:
+        room -= effect.characters  # type: ignore[attr-defined]  # an annotation
+        if chosen and room < 0:
+            break
+        chosen.append(effect)
+    if chosen:
+        read = Effect.objects.in_bulk([effect.pk for effect in chosen])
+        for effect in chosen:
+            effect.receipt, effect.compensation = read[effect.pk].receipt, read[effect.pk].compensation
+    return NextCompensations(effects=chosen, has_more=len(chosen) < len(due))
 
 
 def find_newest_due_compensation(scope: str, *, on: str) -> Effect | None:
@@ -45,9 +73,15 @@ def _newest_first(scope: str) -> QuerySet[Effect]:
     return not_waived.order_by(Coalesce(F("begun_at"), F("created_at")).desc(), "-id")
 
 
+def _measured(effects: QuerySet[Effect]) -> QuerySet[Effect]:
+    """Leave out the long columns, and count the characters of those that ``read_next_compensations`` reads."""
+    characters = Coalesce(Length("receipt"), 0) + Coalesce(Length("compensation"), 0)
+    return effects.defer("call", "receipt", "probe", "compensation").annotate(characters=characters)
+
+
 @prepared
 def _to_compensate(scope: str) -> QuerySet[Effect]:
-    return _newest_first(scope)
+    return _measured(_newest_first(scope))
 
 
 def list_applied_cancels(scope: str) -> list[Effect]:
@@ -57,7 +91,7 @@ def list_applied_cancels(scope: str) -> list[Effect]:
 
 @prepared
 def _applied_cancels(scope: str) -> QuerySet[Effect]:
-    return _newest_first(scope).filter(cancel_asked_at__isnull=False)
+    return _measured(_newest_first(scope).filter(cancel_asked_at__isnull=False))
 
 
 def lock_effect_to_compensate(scope: str, key: str) -> Effect | None:

@@ -20,6 +20,7 @@ MAX_CHARACTERS_IN_LIST = 16_000  # characters of a call or a receipt
 #: The limits of what a claim lists: effects, and characters of their receipts together.
 MAX_EFFECTS_OF_CLAIM = 100
 MAX_RECEIPT_CHARACTERS_OF_CLAIM = 256 * 1024
+MAX_COMPENSATED_KEYS_OF_CLAIM = 1_000
 
 
 def effects_for_list(scope: str) -> QuerySet[Effect]:
@@ -256,9 +257,10 @@ def any_unresolved_effect(scope: str) -> bool:
 
 
 def keys_compensated_since(scope: str, moment: datetime) -> list[str]:
-    """Return the keys of the run's effects that were compensated after ``moment``."""
+    """Return the keys of the run's newest effects that were compensated after ``moment``, oldest first."""
     compensated = Effect.objects.filter(scope=scope, status=EffectStatus.COMPENSATED, changed_at__gt=moment)
-    return list(compensated.order_by("id").values_list("key", flat=True))
+    newest = compensated.order_by("-id").values_list("key", flat=True)[:MAX_COMPENSATED_KEYS_OF_CLAIM]
+    return list(newest)[::-1]
 
 
 def list_runs_with_overdue_effects(*, before: datetime, limit: int) -> list[str]:

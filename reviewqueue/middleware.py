@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from csp.constants import HEADER as CSP_HEADER
+from csp.utils import build_policy
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import redirect_to_login
@@ -26,7 +28,7 @@ from django.shortcuts import redirect, render, resolve_url
 from django.template.response import SimpleTemplateResponse
 from django.urls import get_resolver, reverse
 from django.urls.resolvers import ResolverMatch
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
 from django_htmx.http import HttpResponseClientRedirect
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -34,7 +36,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from ledger.log_context import note_ids, note_run
 from ledger.trace_context import Tracer, current_tracer
 from reviewqueue import drafts
-from reviewqueue.accounts import second_factors, sessions
+from reviewqueue.accounts import languages, second_factors, sessions
 from reviewqueue.serving import rate_limits
 from reviewqueue.serving.client_address import client_network
 from reviewqueue.serving.http_metrics import ROUTE
@@ -90,6 +92,22 @@ def _note_route(request: HttpRequest, match: ResolverMatch) -> None:
         note_run(ids["run_id"])
     if "interrupt_id" in ids:
         note_ids(interrupt=ids["interrupt_id"])
+
+
+def send_content_security_policy(get_response: GetResponse) -> GetResponse:
+    """Send the policy of the settings, unless the view set its own. Its text is made once.
+
+    The middleware of django-csp makes it twice for each response, because views could change it or add a nonce.
+    """
+    policy = build_policy()
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if not response.has_header(CSP_HEADER):
+            response[CSP_HEADER] = policy
+        return response
+
+    return middleware
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):
@@ -252,6 +270,18 @@ def activate_browser_time_zone(get_response: GetResponse) -> GetResponse:
         if zone is None:
             return get_response(request)
         with timezone.override(zone):
+            return get_response(request)
+
+    return middleware
+
+
+def activate_language(get_response: GetResponse) -> GetResponse:
+    """Render in the language that the person has chosen; without a choice in the first offered one of the browser."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if request.path.startswith(_NOT_PAGES):
+            return get_response(request)
+        with translation.override(languages.language_of_session(request) or languages.language_of_browser(request)):
             return get_response(request)
 
     return middleware

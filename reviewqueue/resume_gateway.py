@@ -1,10 +1,9 @@
 """RESUME GATEWAY: every decision passes through this module, from the pages and from the API.
 
-Before any lock it checks that the responder may see the request and that the answer fits. Then one transaction locks
-the run, expires the request if it is due, locks the request, and checks in this order: permission, status, deadline,
-version, claim by another reviewer, second vote. It records the decision. When enough reviewers agree it closes the
-request with its permit and continuation, or enqueues the revalidation. A refused answer changes nothing but its own
-record.
+One transaction locks the run and the request if the responder may see it, checks that the answer fits, expires the
+request if it is due, and checks in this order: permission, status, deadline, version, claim by another reviewer, second
+vote. It records the decision. When enough reviewers agree it closes the request with its permit and continuation, or
+enqueues the revalidation. A refused answer changes nothing but its own record.
 """
 
 from __future__ import annotations
@@ -19,17 +18,19 @@ from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 from ledger import clock
 from ledger.actors import person_actor
 from ledger.digests import digest
-from ledger.errors import KeyReused, NotFound, Refusal
+from ledger.errors import KeyReused, NotFound, Problem, Refusal
 from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared
 from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
 from reviewqueue.standing_rules.eligibility import RuleUse, prepare_use
+from reviewqueue.text.hidden_characters import warnings_in
 from runs import reviewer_claims
 from runs.attachments import check_attachments, keep_attachments
 from runs.configuration_history import is_as_recorded
 from runs.continuations import continuation_refs
 from runs.decisions import (
     Answer,
+    approved_call,
     closed_refusal,
     find_own_vote,
     find_winning_decision,
@@ -43,6 +44,7 @@ from runs.decisions import (
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
+    ConfirmationRequired,
     Expired,
     InputInvalid,
     InterruptCancelled,
@@ -57,6 +59,7 @@ from runs.facts import delays_continuation
 from runs.interrupts import answer_interrupt, is_past_deadline, replace_call
 from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Event, Fact, Interrupt, Permit, Run, StandingRule
+from runs.planted_requests import find_planted
 from runs.policies import needs_second_factor
 from runs.run_status import save_status
 from runs.standing_rules import BY_RULE, lock_rule, record_use
@@ -64,8 +67,11 @@ from runs.states import APPROVING, ContinuationKind, ContinuationStatus, Decisio
 from runs.timeline import record_event
 from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
+from runs.use_cases.plant_request import close_decided
 from runs.verification import EVENT_FIELDS, find_changed_request, request_events
 
+#: Look-alike tokens that a refusal names.
+MAX_LOOK_ALIKES = 20
 #: How old a second factor can be when the decision is recorded.
 MAX_PROOF_AGE = timedelta(minutes=5)
 #: Limit of recorded attempts without permission per person; more add no evidence.
@@ -74,10 +80,14 @@ MAX_DENIED_PER_HOUR = 20
 
 @dataclass(frozen=True, kw_only=True)
 class ShownVersion:
-    """The version that the responder decided on, and the digest of the shown content if the client knows it."""
+    """The version that the responder decided on, and the digest of the shown content if the client knows it.
+
+    ``confirms_hidden``: the responder has seen that the call has hidden or look-alike characters.
+    """
 
     state_version: int
     content_digest: str = ""
+    confirms_hidden: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +153,6 @@ def submit_decision(
     ``door`` is ``page`` or ``api``. Raises ``NotFound`` (no record), ``PayloadInvalid``, and every refusal of a
     decision (docs/refusals.md).
     """
-    interrupt = permissions.visible_interrupt(responder, interrupt_id)
-    if interrupt is None:
-        raise NotFound
     submission = _Submission(
         responder=responder,
         answer=answer,
@@ -155,25 +162,34 @@ def submit_decision(
         second_factor=second_factor,
     )
     try:
-        validate_answer(interrupt, answer)
-        named = check_attachments(interrupt, responder, answer)
-        return _decide(interrupt.pk, replace(submission, attachments=tuple(named)))
+        return _decide(interrupt_id, submission)
     except InputInvalid:
-        _record_misfit(interrupt.pk, submission)
+        _record_misfit(interrupt_id, submission)
         raise
+
+
+def _refuse_unseen_characters(interrupt: Interrupt, answer: Answer) -> None:
+    """Refuse to approve a call that looks like another one, as it was proposed or edited."""
+    call = approved_call(interrupt, answer)
+    warnings = None if call is None else warnings_in([call["name"], call["arguments"]])
+    if warnings:
+        at = Problem("/confirm_hidden_characters", "must be true to approve this call")
+        raise ConfirmationRequired(
+            errors=[at], hidden=warnings.hidden, look_alikes=list(warnings.mixed)[:MAX_LOOK_ALIKES]
+        )
 
 
 def submit_rule_decision(rule: StandingRule, interrupt: Interrupt) -> Receipt:
     """Approve the request by a standing rule, in the name of the lead who made it.
 
     All checks of a decision of that lead apply, and those of the rule, under the same locks. A refused attempt leaves
-    no record. Raises ``RuleDoesNotApply`` and every refusal of a decision.
+    no record. Raises ``RuleDoesNotApply`` and every refusal of a decision; ``Busy`` if the run is locked.
     """
     answer = Answer(verdict=Verdict.APPROVE)
     validate_answer(interrupt, answer)
     seen = ShownVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     submission = _Submission(responder=rule.made_by, answer=answer, seen=seen, door=BY_RULE, request_key="", rule=rule)
-    return _decide(interrupt.pk, submission)
+    return _decide_by_rule(interrupt.pk, submission)
 
 
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
@@ -190,10 +206,25 @@ def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
 
 
 @use_case
-def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
+def _decide(interrupt_id: str, submission: _Submission) -> Receipt | Refusal:
+    run, interrupt = permissions.lock_visible_interrupt(submission.responder, interrupt_id)
+    validate_answer(interrupt, submission.answer)
+    if submission.door == "api" and not submission.seen.confirms_hidden:  # the page has a checkbox of its own
+        _refuse_unseen_characters(interrupt, submission.answer)
+    named = check_attachments(interrupt, submission.responder, submission.answer)
+    return _decide_locked(run, interrupt, replace(submission, attachments=tuple(named)))
+
+
+@use_case
+def _decide_by_rule(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
+    # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
+    run, interrupt = lock_run_and_interrupt(interrupt_pk, skip_locked=True)
+    return _decide_locked(run, interrupt, submission)
+
+
+def _decide_locked(run: Run, interrupt: Interrupt, submission: _Submission) -> Receipt | Refusal:
     responder, answer, seen = submission.responder, submission.answer, submission.seen
     second_factor = submission.second_factor
-    run, interrupt = lock_run_and_interrupt(interrupt_pk)
     # Before the clock, rights and policies are read: the rule may end while its lock is awaited.
     rule = None if submission.rule is None else lock_rule(submission.rule.pk)
     found = read_decision_basis(interrupt, responder)
@@ -218,6 +249,7 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         or _find_change(run, interrupt, found)
         or _find_missing_factor(interrupt, submission, now=now)
     )
+    planted = find_planted(run, interrupt) if refusal is None else None
     factor = {} if second_factor is None else {"second_factor": second_factor.kind}
     if refusal is not None and rule is not None:
         raise refusal
@@ -230,7 +262,9 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if rule is not None:
         use = prepare_use(rule, run, interrupt, is_assigned=found.rights.is_assigned, now=now)
         factor |= {"standing_rule": use.rule.public_id}
-    count = _count_answer(interrupt, submission.answer)
+    # One vote decides a planted request, because each person's judgement is measured.
+    is_planted = planted is not None
+    count = _Count(status=_ACCEPTED, overtaken=[]) if is_planted else _count_answer(interrupt, submission.answer)
     decision = record_decision(
         interrupt,
         answer,
@@ -247,11 +281,14 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if count.status == DecisionStatus.COUNTED:
         _record_vote(run, interrupt, decision, count.overtaken, by=responder, now=now, factor=factor)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
-    continuation = answer_interrupt(run, interrupt, decision, answer, now=now, may_be_delayed=found.may_be_delayed)
+    actor = person_actor(responder)
+    continuation = None
+    if planted is None:
+        continuation = answer_interrupt(run, interrupt, decision, answer, now=now, may_be_delayed=found.may_be_delayed)
     record_event(
         run,
         "interrupt.answered",
-        actor=person_actor(responder),
+        actor=actor,
         at=now,
         interrupt=interrupt.public_id,
         decision=decision.public_id,
@@ -260,8 +297,9 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         **factor,
         **continuation_refs(continuation),
     )
-    actor = person_actor(responder)
-    if end_if_rejected(run, interrupt, verdict=answer.verdict, actor=actor, now=now):
+    if planted is not None:
+        close_decided(run, interrupt, planted, decision, actor=actor, now=now)
+    elif end_if_rejected(run, interrupt, verdict=answer.verdict, actor=actor, now=now):
         continuation = None
     save_status(run, now)
     if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
@@ -405,6 +443,7 @@ def _record_vote(
     save_status(run, now)
 
 
+_ACCEPTED = DecisionStatus.ACCEPTED
 _REFUSED_AS: dict[str, DecisionStatus] = {
     AlreadyDecided.code: DecisionStatus.DUPLICATE,
     AlreadyVoted.code: DecisionStatus.DUPLICATE,
@@ -486,8 +525,8 @@ def _count_recent_denials(responder: AbstractUser, *, now: datetime) -> int:
 
 
 @use_case
-def _record_misfit(interrupt_pk: int, submission: _Submission) -> None:
-    run, interrupt = lock_run_and_interrupt(interrupt_pk)
+def _record_misfit(interrupt_id: str, submission: _Submission) -> None:
+    run, interrupt = permissions.lock_visible_interrupt(submission.responder, interrupt_id)
     now = clock.now()
     may_decide = permissions.why_not_decide(submission.responder, interrupt) is None
     if may_decide and interrupt.status == InterruptStatus.WAITING:

@@ -63,7 +63,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "reviewqueue.middleware.assign_request_id",
     "django.middleware.security.SecurityMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "reviewqueue.middleware.send_content_security_policy",
     "reviewqueue.middleware.StaticFilesMiddleware",
     "reviewqueue.middleware.CompressionMiddleware",
     "reviewqueue.middleware.disable_caching",
@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "reviewqueue.middleware.answer_api_calls",
     # Calls of the API do not reach the middleware below: it is about sessions and pages.
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "reviewqueue.middleware.activate_language",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "reviewqueue.middleware.limit_page_rate",
@@ -113,9 +114,12 @@ DATABASES: dict[str, dict[str, Any]] = environment.databases(
     environment.text("DATABASE_URL")
     or environment.default_database(VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"),
     direct=environment.text("DATABASE_DIRECT_URL"),
+    replica=environment.text("REPLICA_DATABASE_URL"),
     process=PROCESS,
     pool_size=WEB_THREADS,
 )
+DATABASE_ROUTERS = ["reviewqueue.queries.replica.ReplicaRouter"] if "replica" in DATABASES else []
+REPLICA_MAX_LAG = environment.number("REPLICA_MAX_LAG", 10, max_value=3600)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
@@ -132,13 +136,10 @@ CACHES = {
 
 # Checkpoint files. They must be in the backup, like the database.
 MEDIA_ROOT = environment.text("FILES_DIR") or VAR / ("demo-files" if MODE == "demo" else "files")
+ATTACHMENT_SCAN = environment.text("ATTACHMENT_SCAN")
 CHECKPOINT_FILE_BYTES = environment.number("CHECKPOINT_FILE_MB", 64, max_value=10_000) * 1024 * 1024
 STORAGES: dict[str, dict[str, Any]] = {
-    "default": {
-        "BACKEND": "reviewqueue.operations.storage.DurableStorage",
-        # Checkpoint files can contain personal data: readable by this user only.
-        "OPTIONS": {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
-    },
+    "default": environment.file_storage("FILES_URL"),
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
@@ -281,6 +282,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {"OAS_VERSION": "3.1.1", "POSTPROCESSING_
 # --- request limits ---------------------------------------------------------------------------------------------------
 
 # The reasons: docs/decisions/2026-11-30-limits-without-a-proxy.md.
+CACHE_URL = environment.cache_server("CACHE_URL")
 REQUEST_HEADER_SECONDS = environment.number("REQUEST_HEADER_SECONDS", 30, min_value=1, max_value=60)
 REQUEST_BODY_SECONDS = environment.number("REQUEST_BODY_SECONDS", 30, min_value=1)
 REQUEST_BODY_RATE = environment.number("REQUEST_BODY_RATE", 1024, min_value=1)
@@ -346,6 +348,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = True
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English")]  # the offered languages; ("de", "Deutsch") follows when its catalogue is complete
+LOCALE_PATHS = [installation.ASSETS / "locale"]
 FORMAT_MODULE_PATH = "reviewqueue.formats"  # every time that Django formats has its zone
 
 DEFAULT_EXCEPTION_REPORTER = "reviewqueue.operations.error_reports.ErrorReporter"

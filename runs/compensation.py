@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ledger import compensation, effect_queries
+from ledger.compensation import NextCompensations
 from ledger.models import Effect
 from ledger.states import EffectStatus
 from runs.errors import NotReady, RunCancelled, RunFinished, RunPaused
@@ -28,6 +29,11 @@ def list_compensations_of_claim(run: Run) -> list[Effect]:
     if run.ending:
         return compensation.list_due_compensations(run.public_id, on=run.ending_on)
     return compensation.list_applied_cancels(run.public_id)
+
+
+def read_next_compensations(run: Run) -> NextCompensations:
+    """Return the first of these, with receipt and declared call, as many as one response may have."""
+    return compensation.read_next_compensations(list_compensations_of_claim(run))
 
 
 def check_run_can_compensate(run: Run, undone: Effect) -> None:

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser, User
-from django.db.models import Min, Q, QuerySet
+from django.db.models import Case, Min, Q, QuerySet, When
+from django.db.models.functions import Coalesce, Length
 
 from ledger import effect_queries, prepared_queries, row_digests
 from ledger.digests import digest
@@ -38,6 +39,18 @@ from runs.states import (
 )
 
 MESSAGE_LIMIT = 20_000
+#: The limits of what a claim lists: answers, and characters of their contents together.
+MAX_ANSWERS_OF_CLAIM = 100
+MAX_ANSWER_CHARACTERS_OF_CLAIM = 256 * 1024
+#: How many characters a response has for an answer: an edit has the approved arguments, and what it changed in the proposed.
+ANSWER_CHARACTERS = (
+    Coalesce(Length("input"), 0)
+    + Length("message")
+    + Case(
+        When(arguments__isnull=False, then=2 * Length("arguments") + Coalesce(Length("interrupt__proposal"), 0)),
+        default=0,
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +71,7 @@ class Answer:
 
 
 def validate_answer(interrupt: Interrupt, answer: Answer) -> None:
-    """Validate the content of an answer, before any lock.
+    """Validate the content of an answer.
 
     Raises ``PayloadInvalid`` for members that do not belong to the verdict, ``InputInvalid`` for values outside the
     schema.
@@ -301,10 +314,52 @@ def read_decisions_for_claim(run: Run, checkpoint_id: int) -> ClaimedDecisions:
 
 @prepared
 def _decisions_at(run: int, epoch: int, checkpoint: int) -> QuerySet[Decision]:
+    decisions = Decision.objects.filter(_counts_at(epoch, checkpoint), interrupt__run=run)
+    related = decisions.select_related("interrupt__queue", "by", "permit")
+    return related.annotate(characters=ANSWER_CHARACTERS).order_by("created_at", "id")
+
+
+def _counts_at(epoch: Any, checkpoint: Any) -> Q:
     accepted = Q(interrupt__epoch=epoch, status=DecisionStatus.ACCEPTED)
-    overtaken = Q(interrupt__checkpoint=checkpoint, status=DecisionStatus.OVERTAKEN)
-    decisions = Decision.objects.filter(accepted | overtaken, interrupt__run=run)
-    return decisions.select_related("interrupt__queue", "by", "permit").order_by("created_at", "id")
+    return accepted | Q(interrupt__checkpoint=checkpoint, status=DecisionStatus.OVERTAKEN)
+
+
+def answers_for_list(run: Run, checkpoint_id: int) -> QuerySet[Decision]:
+    """Return the queryset of all answers for a paged list; a claim from this checkpoint lists some of them."""
+    closing = Decision.objects.filter(_counts_at(run.epoch, checkpoint_id), interrupt__run=run, closes=True)
+    return closing.select_related("interrupt", "by", "permit", "signal")
+
+
+def permits_for_list(run: Run, *, now: datetime) -> QuerySet[Permit]:
+    """Return the queryset of all permits for a paged list; a claim lists some of them."""
+    answers = Decision.objects.filter(interrupt__run=run, interrupt__epoch=run.epoch, closes=True)
+    good = Permit.objects.filter(void_at=None, valid_until__gt=now)
+    accepted = good.filter(decision__in=answers.filter(status=DecisionStatus.ACCEPTED).values("pk"))
+    return accepted.select_related("decision__interrupt")
+
+
+def choose_answers_of_claim(decisions: ClaimedDecisions, checkpoint_id: int) -> tuple[ClaimedDecisions, bool]:
+    """Return the answers that a claim lists, and whether there are others: those of its checkpoint first, then the newest.
+
+    At least one is listed, however long it is.
+    """
+    closing = [*decisions.accepted, *decisions.overtaken]
+    if len(closing) <= 1:
+        return decisions, False
+    in_order = sorted(closing, key=lambda it: (it.interrupt.checkpoint_id == checkpoint_id, it.created_at, it.pk))
+    chosen: set[int] = set()
+    room = MAX_ANSWER_CHARACTERS_OF_CLAIM
+    for decision in in_order[::-1][:MAX_ANSWERS_OF_CLAIM]:
+        room -= decision.characters  # type: ignore[attr-defined]  # an annotation
+        if chosen and room < 0:
+            break
+        chosen.add(decision.pk)
+    listed = replace(
+        decisions,
+        accepted=[decision for decision in decisions.accepted if decision.pk in chosen],
+        overtaken=[decision for decision in decisions.overtaken if decision.pk in chosen],
+    )
+    return listed, len(chosen) < len(closing)
 
 
 def decided_by_label(decision: Decision) -> str:

@@ -58,24 +58,24 @@ def started(*, durable: bool = False) -> Iterator[Server]:
     home.chmod(0o755)
     try:
         found = binaries(home)
-        as_user = _step_down(home)
+        as_user = step_down(home)
         data = home / "data"
-        _initialise(found, data, as_user)
-        running = [_start(found, home, data, as_user, durable=durable)]
+        initialise(found, data, as_user)
+        running = [start(found, home, data, as_user, durable=durable)]
 
         def restart_at_once() -> None:
             """Restart like `pg_ctl restart -m immediate`: cut all sessions, and recover from the log."""
             running[0].send_signal(signal.SIGQUIT)
             running[0].wait()
-            running[0] = _start(found, home, data, as_user, durable=durable)
-            _wait_until_ready(server, running[0], home / "log")
+            running[0] = start(found, home, data, as_user, durable=durable)
+            wait_until_ready(server, running[0], home / "log")
 
         try:
             server = Server(sockets=home, pid=running[0].pid, restart_at_once=restart_at_once)
-            _wait_until_ready(server, running[0], home / "log")
+            wait_until_ready(server, running[0], home / "log")
             yield server
         finally:
-            _stop(running[0])
+            stop(running[0])
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -112,7 +112,7 @@ def _installed_binaries() -> Path:
     return Path(found).resolve().parent
 
 
-def _step_down(home: Path) -> dict[str, object]:
+def step_down(home: Path) -> dict[str, object]:
     """Arguments for `subprocess` that run the child as another user than root."""
     if os.geteuid() != 0:
         return {}
@@ -121,7 +121,7 @@ def _step_down(home: Path) -> dict[str, object]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _initialise(program: Path, data: Path, as_user: dict[str, object]) -> None:
+def initialise(program: Path, data: Path, as_user: dict[str, object]) -> None:
     command = [str(program / "initdb"), "--pgdata", str(data), "--username", "postgres", "--auth", "trust"]
     # The built-in locale sorts alike on every machine, and needs no system locale.
     locale = ["--encoding", "UTF8", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--locale", "C"]
@@ -137,9 +137,10 @@ def _initialise(program: Path, data: Path, as_user: dict[str, object]) -> None:
         raise NoPostgreSQL(f"initdb failed:\n{made.stdout}{made.stderr}")
 
 
-def _start(
+def start(
     program: Path, home: Path, data: Path, as_user: dict[str, object], *, durable: bool
 ) -> subprocess.Popen[bytes]:
+    """Start a server whose socket is in ``home``."""
     settings = {"listen_addresses": "", "unix_socket_directories": str(home), "max_connections": "200"}
     settings |= {"timezone": "UTC", "log_timezone": "UTC", "shared_buffers": "256MB", "max_wal_size": "4GB"}
     settings |= {} if durable else IN_A_HURRY
@@ -167,7 +168,8 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGQUIT)
 
 
-def _wait_until_ready(server: Server, postgres: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until_ready(server: Server, postgres: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until it accepts connections. Raises ``NoPostgreSQL``."""
     import psycopg
 
     deadline = time.monotonic() + SECONDS_TO_START
@@ -179,7 +181,7 @@ def _wait_until_ready(server: Server, postgres: subprocess.Popen[bytes], log: Pa
     raise NoPostgreSQL(f"PostgreSQL did not start:\n{log.read_text(errors='replace')[-2000:]}")
 
 
-def _stop(postgres: subprocess.Popen[bytes]) -> None:
+def stop(postgres: subprocess.Popen[bytes]) -> None:
     """Stop in fast mode, which ends open sessions; if that fails, in immediate mode."""
     for sign, seconds in ((signal.SIGINT, 10), (signal.SIGQUIT, 5), (signal.SIGKILL, 5)):
         if postgres.poll() is not None:

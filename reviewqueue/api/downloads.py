@@ -34,6 +34,11 @@ def send_attachment(found: DownloadedAttachment) -> FileResponse:
     return response
 
 
+def picture_response(content: bytes, media_type: str) -> HttpResponse:
+    """Return a picture that a page shows; opened by itself, it can run nothing either."""
+    return HttpResponse(content, content_type=media_type, headers=_INERT | {"Cache-Control": "private, no-store"})
+
+
 #: For whom this process makes an evidence file now.
 _exporting: set[str] = set()
 _exporting_lock = threading.Lock()

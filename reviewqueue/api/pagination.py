@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from django.db.models import Model, Q, QuerySet, TextField
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Coalesce, Length
 
 from reviewqueue.api.base_view import integer_parameter, invalid_query, text_parameter
@@ -38,11 +39,17 @@ class ListPage(Generic[R]):
 
 
 def page(
-    rows: QuerySet[M], query: dict[str, str], *, by: str = "-id", sized: str = "", ranges: Sequence[Q] | None = None
+    rows: QuerySet[M],
+    query: dict[str, str],
+    *,
+    by: str = "-id",
+    sized: str | Combinable = "",
+    ranges: Sequence[Q] | None = None,
 ) -> ListPage[M]:
     """Return one page of ``rows``, ordered by the column ``by``.
 
-    ``sized``: a text column that may be long. The page then ends before ``STORED_CHARACTERS`` of it are exceeded.
+    ``sized``: a text column that may be long, or an expression for the characters of several. The page then ends before
+    ``STORED_CHARACTERS`` are exceeded.
     ``ranges``: the rows are those of these ranges, which do not overlap; each is read in the order of its index.
     """
     limit = LIMIT.read(query)
@@ -62,9 +69,10 @@ def page(
     return ListPage(rows=shown, next=_cursor(shown[-1], field) if more else None)
 
 
-def _find_fitting(rows: QuerySet[M], sized: str, limit: int) -> tuple[list[int], bool]:
+def _find_fitting(rows: QuerySet[M], sized: str | Combinable, limit: int) -> tuple[list[int], bool]:
     """Return the primary keys of the first rows that fit on a page by their size, and whether there are more rows."""
-    sizes = list(rows.values_list("pk", Coalesce(Length(Cast(sized, TextField())), 0))[: limit + 1])
+    measure = Coalesce(Length(Cast(sized, TextField())), 0) if isinstance(sized, str) else sized
+    sizes = list(rows.values_list("pk", measure)[: limit + 1])
     fitting: list[int] = []
     room = STORED_CHARACTERS
     for pk, size in sizes[:limit]:

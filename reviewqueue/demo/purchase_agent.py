@@ -14,6 +14,7 @@ checkpoint, the decisions, changed facts, and the effects it has applied. Each p
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -27,12 +28,19 @@ STATE = {"request", "asked"}  # members of the state of each step
 
 CERTIFICATE = {  # JSON Schema: the page renders a form from it, and every answer is validated
     "type": "object",
-    "required": ["number", "issuer", "valid_until"],
+    "required": ["number", "issuer", "valid_until", "document"],
     "additionalProperties": False,
     "properties": {
         "number": {"type": "string", "title": "Certificate number", "minLength": 3, "maxLength": 40},
         "issuer": {"type": "string", "title": "Issued by", "minLength": 2, "maxLength": 80},
         "valid_until": {"type": "string", "format": "date", "title": "Valid until"},
+        "document": {
+            "type": "string",
+            "format": "attachment",
+            "title": "Certificate as a PDF",
+            "contentMediaType": "application/pdf",
+            "maxBytes": 5_000_000,
+        },
     },
 }
 
@@ -147,7 +155,8 @@ def ask_order(work, key="order"):
         "title": f"Order {work.state['item']} from {best['supplier']}",
         "message": f"All {len(work.state['offers'])} offers are compared, and the certificate is available.",
         "proposal": {"name": "issue_purchase_order", "arguments": arguments, "schema": bounds},
-        "evidence": [{"label": "Certificate", "value": certificate["number"], "source": work.state["answered_by"]}],
+        "evidence": [{"label": label, "value": certificate[member], "source": work.state["answered_by"]}
+                     for label, member in (("Certificate", "number"), ("Digest of its PDF", "document"))],
     })  # fmt: skip
 
 
@@ -168,6 +177,8 @@ def continue_run(claimed):
     if claimed["checkpoint"]["step"] == "ask-certificate":
         if answer["verdict"] != "answer":
             return work.finish(ordered=False, why="no certificate", by=answer["decided_by"])
+        size = len(read_attachment(answer, answer["input"]["document"]))
+        print_line(f"received certificate {answer['input']['number']}: {size} bytes")
         work.state |= {"certificate": answer["input"], "answered_by": answer["decided_by"]}
         return ask_order(work)
     if answer["verdict"] == "respond":  # the reviewer requested changes: ask again under another key
@@ -226,8 +237,7 @@ class Refused(Exception):
 
 
 def ask_queue(method, path, body=None, headers=None):
-    base, key = os.environ["REVIEW_QUEUE"], os.environ["REVIEW_QUEUE_KEY"]
-    return send(method, f"{base}/api/v1{path}", body, {"Authorization": f"Bearer {key}"} | (headers or {}))
+    return send(method, f"{os.environ['REVIEW_QUEUE']}/api/v1{path}", body, queue_headers() | (headers or {}))
 
 
 def ask_records(method, path, body=None, key=None):
@@ -236,13 +246,30 @@ def ask_records(method, path, body=None, key=None):
     return send(method, os.environ["RECORDS"] + path, body, headers)
 
 
+def read_attachment(answer, digest):
+    """Return the bytes of a file that the reviewer attached. The answer names them by their digest."""
+    [path] = [file["url"] for file in answer["attachments"] if file["digest"] == digest]
+    content = request_bytes("GET", os.environ["REVIEW_QUEUE"] + path, None, queue_headers())
+    if f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
+        raise ValueError(f"{path} does not have the bytes that the answer names")
+    return content
+
+
+def queue_headers():
+    return {"Authorization": f"Bearer {os.environ['REVIEW_QUEUE_KEY']}"}
+
+
 def send(method, url, body, headers):
     body = None if body is None else json.dumps(body).encode()
     headers = headers | ({"Content-Type": "application/json"} if body else {})
+    return json.loads(request_bytes(method, url, body, headers))
+
+
+def request_bytes(method, url, body, headers):
     request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310  both addresses are from our own settings
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
-            return json.load(reply)
+            return reply.read()
     except urllib.error.HTTPError as error:
         raise Refused(json.load(error)) from None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 
 from reviewqueue.models import NotificationPreferences, QueueNotificationPreference
@@ -59,6 +60,12 @@ def reaches(interrupt: Interrupt, min_risk: str) -> bool:
 
 def zone_of(preferences: NotificationPreferences | None) -> tzinfo:
     return (find_time_zone(preferences.time_zone) if preferences is not None else None) or UTC
+
+
+def language_of(preferences: NotificationPreferences | None) -> str:
+    """Return the language of mail to a person; without a choice, or if it is no longer offered, the default."""
+    code = preferences.language if preferences is not None else ""
+    return code if code in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE
 
 
 def timing_of(preferences: NotificationPreferences | None, *, now: datetime) -> Timing:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import os
+import re
 import secrets
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,8 @@ PROCESSES = ("web", "worker", "command")
 IDLE_IN_TRANSACTION_SECONDS = 30
 IDLE_TIMEOUT = "idle_in_transaction_session_timeout"
 _POSTGRESQL = ("postgresql", "postgres")
+_OF_A_BUCKET = {"endpoint_url", "region_name", "addressing_style"}
+_OF_SEVERAL_HOSTS = {"target_session_attrs": "read-write", "connect_timeout": "3", "tcp_user_timeout": "10000"}
 
 
 def text(name: str, default: str = "") -> str:
@@ -153,6 +156,35 @@ def sentry_handler(name: str) -> dict[str, dict[str, Any]]:
     return {"sentry": sentry | {"dsn": dsn}}
 
 
+def cache_server(name: str) -> str:
+    """Return the URL of a Redis or Valkey server, as redis-py reads it; empty if the variable is not set."""
+    given = text(name)
+    address = re.sub(r"^valkey(?=s?://)", "redis", given)  # its protocol is the same
+    if given and not (address.startswith(("redis://", "rediss://")) and urlsplit(address).hostname):
+        raise ImproperlyConfigured(f"{name} must look like redis://:password@cache.example.org:6379/0.")
+    if given and find_spec("redis") is None:
+        raise ImproperlyConfigured(f"{name} needs a client. Install it with: pip install 'reviewqueue[cache]'")
+    return address
+
+
+def file_storage(name: str) -> dict[str, Any]:
+    """Return Django's storage of files: the bucket of `s3://bucket/prefix?endpoint_url=...`, else the folder `FILES_DIR`."""
+    given = text(name)
+    if not given:
+        # Checkpoint files can contain personal data: readable by this user only.
+        private = {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700}
+        return {"BACKEND": "reviewqueue.operations.storage.DurableStorage", "OPTIONS": private}
+    parts = urlsplit(given)
+    options = dict(parse_qsl(parts.query))
+    if parts.scheme != "s3" or not parts.hostname or not options.keys() <= _OF_A_BUCKET:
+        allowed = ", ".join(sorted(_OF_A_BUCKET))
+        raise ImproperlyConfigured(f"{name} must look like s3://bucket/prefix?region_name=...; it can have {allowed}.")
+    if find_spec("storages") is None or find_spec("boto3") is None:
+        raise ImproperlyConfigured(f"{name} needs a client. Install it with: pip install 'reviewqueue[s3]'")
+    own = {"bucket_name": parts.hostname, "location": unquote(parts.path).strip("/")}
+    return {"BACKEND": "reviewqueue.operations.object_storage.ObjectStorage", "OPTIONS": own | options}
+
+
 def secret_key(*, mode: str, var: Path) -> str:
     """Return SECRET_KEY. Without it the demo stores its own key in `var/`, and tests use a new one each time."""
     given = text("SECRET_KEY")
@@ -185,11 +217,28 @@ def default_database(var: Path, name: str) -> str:
     return f"sqlite:///{var / name}"
 
 
-def databases(address: str, *, direct: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
-    """Return Django's ``DATABASES``. ``direct``: a URL past the pooler of ``address``, for the connection that listens."""
+def databases(address: str, *, direct: str, replica: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
+    """Return Django's ``DATABASES``. ``direct``: a URL past the pooler of ``address``, for the connection that listens.
+
+    ``replica``: the URL of a standby for lists and figures.
+    """
+    found = _primary(address, direct=direct, process=process, pool_size=pool_size)
+    if replica and not all(url.partition(":")[0] in _POSTGRESQL for url in (address, replica)):
+        raise ImproperlyConfigured("REPLICA_DATABASE_URL is for PostgreSQL: both URLs must begin with postgresql://.")
+    if replica:
+        # Without a pool, in which a page would wait for a standby that is away.
+        found["replica"] = database(replica, process="command", pool_size=0)
+        own = {"target_session_attrs": "any", "connect_timeout": "2", "tcp_user_timeout": "5000"}
+        own["application_name"] = "reviewqueue lists"
+        asked = _members(replica)
+        found["replica"]["OPTIONS"] |= {name: asked.get(name, value) for name, value in own.items()}
+    return found
+
+
+def _primary(address: str, *, direct: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
     if not direct:
         return {"default": database(address, process=process, pool_size=pool_size)}
-    if not all(urlsplit(url).scheme in _POSTGRESQL for url in (address, direct)):
+    if not all(url.partition(":")[0] in _POSTGRESQL for url in (address, direct)):
         raise ImproperlyConfigured("DATABASE_DIRECT_URL is for PostgreSQL: both URLs must begin with postgresql://.")
     return {
         "default": database(address, process=process, pool_size=pool_size, pooled=True),
@@ -202,10 +251,10 @@ def database(address: str, *, process: str, pool_size: int, pooled: bool = False
 
     ``pooled``: the URL leads to a pooler that gives each transaction another connection of the server.
     """
-    parts = urlsplit(address)
-    if parts.scheme == "sqlite":
-        return _sqlite(parts.path)
-    if parts.scheme in _POSTGRESQL:
+    scheme = address.partition(":")[0]
+    if scheme == "sqlite":
+        return _sqlite(urlsplit(address).path)
+    if scheme in _POSTGRESQL:
         return _postgresql(address, process=process, pool_size=pool_size, pooled=pooled)
     raise ImproperlyConfigured("DATABASE_URL must begin with sqlite:/// or postgresql://.")
 
@@ -229,9 +278,11 @@ def _sqlite(path: str) -> dict[str, Any]:
 
 
 def _postgresql(address: str, *, process: str, pool_size: int, pooled: bool) -> dict[str, Any]:
-    parts = urlsplit(address)
-    options: dict[str, Any] = dict(parse_qsl(parts.query))
-    host = options.pop("host", "") or unquote(parts.hostname or "")
+    options = _members(address)
+    named = {name: options.pop(name, "") for name in ("dbname", "user", "password", "host", "port")}
+    if "," in named["host"]:
+        # A standby refuses writes, and a machine that vanished answers nothing: without these a promotion is not noticed.
+        options = _OF_SEVERAL_HOSTS | options
     if pooled:
         # Nothing of a session lasts: no statement that was prepared, no cursor, no startup option. The role has the
         # setting that matters (docs/operations.md), and the doctor checks it.
@@ -248,17 +299,33 @@ def _postgresql(address: str, *, process: str, pool_size: int, pooled: bool) -> 
         options["options"] = f"{options.get('options', '')} {session}".strip()
     settings: dict[str, Any] = {
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": unquote(parts.path).removeprefix("/"),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": host,
-        "PORT": str(parts.port or options.pop("port", "") or ""),
+        "NAME": named["dbname"],
+        "USER": named["user"],
+        "PASSWORD": named["password"],
+        "HOST": named["host"],
+        "PORT": named["port"],
         "OPTIONS": options,
     }
     if pooled:
         settings["DISABLE_SERVER_SIDE_CURSORS"] = True
     set_process(settings, process, pool_size=pool_size)
     return settings
+
+
+def _members(address: str) -> dict[str, Any]:
+    """Return the members of a URL as PostgreSQL's client reads them, with several hosts too."""
+    from psycopg import ProgrammingError  # not needed on SQLite
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        return dict(conninfo_to_dict(address))
+    except ProgrammingError as fault:  # its text can quote the password
+        unknown = re.search(r'invalid URI query parameter: "(\w+)"', str(fault))
+        wrong = f"has the unknown parameter {unknown[1]}" if unknown else "cannot be read"
+        raise ImproperlyConfigured(
+            f"A PostgreSQL URL {wrong}: it must look like postgresql://user:password@host/name. "
+            "Special characters of the password must be percent-encoded."
+        ) from None
 
 
 def set_process(settings: dict[str, Any], process: str, *, pool_size: int) -> None:

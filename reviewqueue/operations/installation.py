@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (PACKAGE.parent / "manage.py").is_file()
 
-#: Templates and static files are beside the packages in a checkout; the wheel has them inside ``reviewqueue``.
+#: Templates, static files and translations are beside the packages in a checkout; the wheel has them in ``reviewqueue``.
 ASSETS = PACKAGE.parent if IS_CHECKOUT else PACKAGE
 
 #: The folder for ``var/`` and for the processes that the product starts.

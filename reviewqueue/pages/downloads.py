@@ -1,6 +1,9 @@
-"""Downloads: the evidence of a decision and of a run, and a file that a reviewer attached to a request."""
+"""Downloads: the evidence of a decision and of a run, and files that reviewers attached, with their previews."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import render
@@ -8,13 +11,17 @@ from django.views.decorators.http import require_safe
 
 from ledger.errors import Busy, NotFound, Refusal
 from reviewqueue import resume_gateway
-from reviewqueue.api.downloads import send_attachment, send_evidence
+from reviewqueue.api.downloads import picture_response, send_attachment, send_evidence
 from reviewqueue.api.problems import PROBLEMS
-from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible
+from reviewqueue.pages.pdf_pictures import NotRenderable, render_pdf_page
+from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.queries import evidence_export, page_queries
 from reviewqueue.queries.evidence_export import EvidenceFile
+from runs.models import Interrupt
 from runs.schemas.attachments import is_digest
-from runs.use_cases.attach_file import download_attachment
+from runs.use_cases.attach_file import DownloadedAttachment, download_attachment
+
+PDF = "application/pdf"
 
 
 @require_safe
@@ -51,6 +58,73 @@ def attachment(request: PageRequest, interrupt_id: str, digest: str) -> HttpResp
     except NotFound:
         raise
     except Refusal as refusal:
-        status, title = PROBLEMS[refusal.code]
-        shown = {"code": refusal.code, "status": status, "title": title, "retryable": refusal.retryable}
-        return render(request, "problem.html", shown | {"sentence": refusal.detail}, status=status)
+        return _refused(request, refusal)
+
+
+@require_safe
+@not_found_if_invisible
+def attachment_preview(request: PageRequest, interrupt_id: str, digest: str) -> HttpResponseBase:
+    """Show an attached picture, or a page of an attached PDF."""
+    interrupt = resume_gateway.get_visible_interrupt(request.user, interrupt_id)
+    page = _page_number(request)
+    pages = 1
+    try:
+        with _downloaded(interrupt, digest, request) as found:
+            attachment = found.attachment
+            if attachment.media_type == PDF:
+                pages = render_pdf_page(found.bytes.file, page).pages
+    except NotRenderable:
+        pages = 0
+    except NotFound:
+        raise
+    except Refusal as refusal:
+        return _refused(request, refusal)
+    if pages and page > pages:
+        raise NotFound
+    context = {"interrupt": interrupt, "file": attachment, "page": page, "pages": pages}
+    context |= {"before": page - 1, "after": page + 1 if page < pages else 0}
+    return render_page(request, "interrupt/attachment_preview.html", context)
+
+
+@require_safe
+@not_found_if_invisible
+def attachment_picture(request: PageRequest, interrupt_id: str, digest: str) -> HttpResponseBase:
+    """Send an attached picture, or a page of an attached PDF as a PNG, to be shown inside a page."""
+    interrupt = resume_gateway.get_visible_interrupt(request.user, interrupt_id)
+    try:
+        with _downloaded(interrupt, digest, request) as found:
+            media_type = found.attachment.media_type
+            if media_type != PDF:
+                return picture_response(found.bytes.file.read(), media_type)
+            png = render_pdf_page(found.bytes.file, _page_number(request)).png
+    except NotFound:
+        raise
+    except NotRenderable:
+        return HttpResponse("This PDF cannot be shown.", status=422, content_type="text/plain")
+    except Refusal as refusal:
+        return HttpResponse(refusal.detail, status=PROBLEMS[refusal.code][0], content_type="text/plain")
+    if not png:
+        raise NotFound
+    return picture_response(png, "image/png")
+
+
+def _page_number(request: PageRequest) -> int:
+    text = request.GET.get("page", "1")
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text)):
+        raise NotFound
+    return int(text)
+
+
+@contextmanager
+def _downloaded(interrupt: Interrupt, digest: str, request: PageRequest) -> Iterator[DownloadedAttachment]:
+    if not is_digest(digest):
+        raise NotFound
+    found = download_attachment(interrupt, digest, reader=request.user.pk)
+    with found.bytes.file:
+        yield found
+
+
+def _refused(request: PageRequest, refusal: Refusal) -> HttpResponse:
+    status, title = PROBLEMS[refusal.code]
+    shown = {"code": refusal.code, "status": status, "title": title, "retryable": refusal.retryable}
+    return render(request, "problem.html", shown | {"sentence": refusal.detail}, status=status)

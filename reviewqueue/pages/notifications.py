@@ -14,9 +14,12 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.utils import translation
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from reviewqueue import permissions
+from reviewqueue.accounts import languages
 from reviewqueue.models import NotificationPreferences, QueueNotificationPreference
 from reviewqueue.notifications.kinds import ACCOUNT, NotificationKind
 from reviewqueue.pages.rendering import PageRequest, render_page
@@ -54,6 +57,7 @@ class ChosenPreferences:
     quiet_from: str
     quiet_until: str
     time_zone: str
+    language: str
     muted: list[str]
     queues: dict[str, str]
 
@@ -69,7 +73,9 @@ def notifications(request: PageRequest) -> HttpResponse:
     if errors:
         return _page(request, chosen, queues, errors, status=422)
     _store(request.user, chosen, queues)
-    messages.success(request, "Your notification settings are saved.")
+    languages.use_in_session(request, chosen.language)
+    with translation.override(chosen.language or languages.language_of_browser(request)):
+        messages.success(request, _("Your notification settings are saved."))
     return redirect("notifications")
 
 
@@ -87,6 +93,7 @@ def _stored(request: PageRequest, queues: Iterable[Queue]) -> ChosenPreferences:
         quiet_from=f"{shown.quiet_from:%H:%M}" if shown.quiet_from else "",
         quiet_until=f"{shown.quiet_until:%H:%M}" if shown.quiet_until else "",
         time_zone=shown.time_zone or "UTC",
+        language=shown.language,
         muted=list(shown.muted),
         queues=dict(of_queues.values_list("queue__slug", "min_risk")),
     )
@@ -101,6 +108,7 @@ def _chosen(request: PageRequest, queues: Iterable[Queue]) -> ChosenPreferences:
         quiet_from=form.get("quiet_from", "").strip(),
         quiet_until=form.get("quiet_until", "").strip(),
         time_zone=form.get("time_zone", "").strip(),
+        language=form.get("language", ""),
         muted=[kind.value for kind in _KINDS if kind.value not in form.getlist("kind")],
         queues={queue.slug: form.get(f"queue-{queue.slug}", _MinRisk.LOW) for queue in queues},
     )
@@ -110,17 +118,19 @@ def _errors(chosen: ChosenPreferences) -> dict[str, str]:
     """Return a sentence for each wrong field."""
     errors = {}
     if chosen.frequency not in _Frequency.values:
-        errors["frequency"] = "Choose at once, once an hour or once a day."
+        errors["frequency"] = _("Choose at once, once an hour or once a day.")
     if _time_of(chosen.daily_at) is None:
-        errors["daily_at"] = "Enter a time such as 08:00."
+        errors["daily_at"] = _("Enter a time such as 08:00.")
     if bool(chosen.quiet_from) != bool(chosen.quiet_until):
-        errors["quiet_from"] = "Enter both times of the quiet hours, or none."
+        errors["quiet_from"] = _("Enter both times of the quiet hours, or none.")
     elif any(value and _time_of(value) is None for value in (chosen.quiet_from, chosen.quiet_until)):
-        errors["quiet_from"] = "Enter times such as 20:00 and 07:00."
+        errors["quiet_from"] = _("Enter times such as 20:00 and 07:00.")
     if find_time_zone(chosen.time_zone) is None:
-        errors["time_zone"] = "Choose a time zone from the list, such as Europe/Berlin."
+        errors["time_zone"] = _("Choose a time zone from the list, such as Europe/Berlin.")
+    if chosen.language and not languages.is_offered(chosen.language):
+        errors["language"] = _("Choose one of the listed languages.")
     if any(value not in _MinRisk.values for value in chosen.queues.values()):
-        errors["queues"] = "Choose one of the listed risks for each queue."
+        errors["queues"] = _("Choose one of the listed risks for each queue.")
     return errors
 
 
@@ -140,6 +150,7 @@ def _store(person: AbstractUser, chosen: ChosenPreferences, queues: Iterable[Que
         "quiet_from": _time_of(chosen.quiet_from) if chosen.quiet_from else None,
         "quiet_until": _time_of(chosen.quiet_until) if chosen.quiet_until else None,
         "time_zone": chosen.time_zone,
+        "language": chosen.language,
         "muted": chosen.muted,
     }
     NotificationPreferences.objects.update_or_create(person_id=person.pk, defaults=values)
@@ -173,6 +184,7 @@ def _page(
         "queues": [
             (queue.slug, _choices(_MinRisk.choices, chosen.queues.get(queue.slug, _MinRisk.LOW))) for queue in queues
         ],
+        "languages": _choices([("", _("Same as the browser")), *settings.LANGUAGES], chosen.language),
         "zones": sorted(zone for zone in available_timezones() if "/" in zone or zone == "UTC"),
     }
     return render_page(request, "account/notifications.html", context, status=status)

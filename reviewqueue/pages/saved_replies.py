@@ -9,11 +9,12 @@ from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
+from reviewqueue import permissions
 from reviewqueue.inbox_preferences import saved_replies
-from reviewqueue.inbox_preferences.saved_filters import led_queues
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
@@ -70,7 +71,7 @@ def replies(request: PageRequest) -> HttpResponse:
 
 
 def _page(request: PageRequest, texts: dict[str, str], *, problem: str = "") -> HttpResponse:
-    led = {queue.slug: code_labels.queue_title(queue.slug) for queue in led_queues(request.user)}
+    led = {queue.slug: code_labels.queue_title(queue.slug) for queue in permissions.led_queues(request.user)}
     shown = [
         ShownReply(
             pk=saved.pk,
@@ -94,11 +95,12 @@ def change(request: PageRequest, verb: str) -> HttpResponse:
     try:
         if verb == "save":
             saved, is_new = saved_replies.save_reply(request.user, **texts)
-            done = f"{'Saved' if is_new else 'Replaced'}: {saved.name}."
+            done = (_("Saved: {name}.") if is_new else _("Replaced: {name}.")).format(name=saved.name)
         elif verb == "remove":
             sent = request.POST.get("reply", "")
             is_number = sent.isascii() and sent.isdigit() and len(sent) < 19
-            done = f"Removed: {saved_replies.remove_reply(request.user, pk=int(sent) if is_number else 0).name}."
+            removed = saved_replies.remove_reply(request.user, pk=int(sent) if is_number else 0)
+            done = _("Removed: {name}.").format(name=removed.name)
         else:
             raise NotFound
     except NotFound:

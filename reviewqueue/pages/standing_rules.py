@@ -12,13 +12,15 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps, parse
 from reviewqueue import permissions
-from reviewqueue.pages.code_labels import VERDICT_DONE
+from reviewqueue.pages.code_labels import verdict_done
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.queries.pagination import find_primary_key
 from reviewqueue.standing_rules import administration
@@ -30,11 +32,11 @@ PAGE_SIZE, SHOWN_DECISIONS = 50, 50
 MAX_SENT = 2_000  # characters of a field that are read; the rule's own limits are shorter
 LEAST_ROWS = 4  # of bounds in the form, so that it works without JavaScript
 TEST_LABELS = {
-    "below": "below",
-    "at_most": "at most",
-    "at_least": "at least",
-    "above": "above",
-    "equals": "equal to",
+    "below": gettext_lazy("below"),
+    "at_most": gettext_lazy("at most"),
+    "at_least": gettext_lazy("at least"),
+    "above": gettext_lazy("above"),
+    "equals": gettext_lazy("equal to"),
 }
 FIELDS = ("queue", "agent", "reason", "call", "max_uses", "ends_at", "note")
 
@@ -68,11 +70,11 @@ def _shown(rule: Any, *, now: datetime) -> ShownRule:
         used=rule.used or 0,
         bounds=bounds,
         status=status,
-        label=administration.STATUS_LABELS[status],
+        label=gettext(administration.STATUS_LABELS[status]),
     )
 
 
-def _value_text(test: str, value: Any, **_: Any) -> str:
+def _value_text(test: str, value: Any, **_more: Any) -> str:
     """Return a number as it is, and the value of an equality as JSON: ``"20"`` is a text and ``20`` a number."""
     return value if isinstance(value, str) and test in NUMBER_TESTS else dumps(value)
 
@@ -93,7 +95,7 @@ def rules(request: PageRequest) -> HttpResponse:
         "now": now,
         "rules": [_shown(row, now=now) for row in rows[:PAGE_SIZE]],
         "next": rows[PAGE_SIZE - 1].public_id if len(rows) > PAGE_SIZE else "",
-        "may_add": administration.led_queues(request.user).exists(),
+        "may_add": permissions.led_queues(request.user).exists(),
     }
     return render_page(request, "standing_rules/page.html", context)
 
@@ -130,12 +132,13 @@ def revoke(request: PageRequest, rule_id: str) -> HttpResponse:
         raise
     except PayloadInvalid as refused:
         found = administration.find_rule(request.user, rule_id)
-        problem = f"The reason {refused.errors[0].message}."
+        problem = _("The reason {problem}.").format(problem=refused.errors[0].message)
         return _rule_page(request, found, problem=problem, status=422)
     except Refusal as refusal:
         found = administration.find_rule(request.user, rule_id)
         return _rule_page(request, found, problem=refusal.detail, status=403)
-    messages.success(request, f"The standing rule {revoked.public_id} is revoked. People decide its requests again.")
+    done = _("The standing rule {id} is revoked. People decide its requests again.")
+    messages.success(request, done.format(id=revoked.public_id))
     return redirect_page(request, reverse("standing-rule", args=[revoked.public_id]))
 
 
@@ -146,7 +149,7 @@ def revoke(request: PageRequest, rule_id: str) -> HttpResponse:
 @not_found_if_invisible
 def new_rule(request: PageRequest) -> HttpResponse:
     """Show the form of a rule, empty or filled in from a request; preview it; add it."""
-    if not administration.led_queues(request.user).exists():
+    if not permissions.led_queues(request.user).exists():
         raise NotFound
     if request.method != "POST":
         texts, rows = _from_request(_example(request))
@@ -162,11 +165,12 @@ def new_rule(request: PageRequest) -> HttpResponse:
     except NotFound:
         raise
     except PayloadInvalid as refused:
-        faults = {problem.pointer.lstrip("/"): problem.message for problem in refused.errors}
+        faults = {problem.pointer.lstrip("/"): _fault_text(problem.message) for problem in refused.errors}
         return _form_page(request, texts, rows, faults=faults)
     except Refusal as refusal:
         return _form_page(request, texts, rows, problem=refusal.detail)
-    messages.success(request, f"The standing rule {made.public_id} decides from now on. You can revoke it at any time.")
+    done = _("The standing rule {id} decides from now on. You can revoke it at any time.")
+    messages.success(request, done.format(id=made.public_id))
     return redirect_page(request, reverse("standing-rule", args=[made.public_id]))
 
 
@@ -179,7 +183,7 @@ def _form_page(
     faults: dict[str, str] | None = None,
     problem: str = "",
 ) -> HttpResponse:
-    led, faults = list(administration.led_queues(request.user)), faults or {}
+    led, faults = list(permissions.led_queues(request.user)), faults or {}
     marked = [
         BoundRow(
             pointer=row.pointer,
@@ -205,14 +209,19 @@ def _form_page(
         "preview": preview,
         "verdicts": [] if preview is None else _verdict_texts(preview),
         "faults": faults,
-        "problem": problem or ("Some fields are not valid." if faults else ""),
+        "problem": problem or (_("Some fields are not valid.") if faults else ""),
     }
     is_refused = bool(faults or problem)
     return render_page(request, "standing_rules/form.html", context, status=422 if is_refused else 200)
 
 
+def _fault_text(message: str) -> str:
+    """Return what is wrong with a field, as a sentence."""
+    return _("It {problem}.").format(problem=message)
+
+
 def _verdict_texts(preview: administration.RulePreview) -> list[str]:
-    return [f"{count} {VERDICT_DONE.get(verdict, verdict)}" for verdict, count in preview.verdicts.items()]
+    return [f"{count} {verdict_done(verdict)}" for verdict, count in preview.verdicts.items()]
 
 
 def _example(request: PageRequest) -> Interrupt | None:
@@ -250,11 +259,15 @@ def _pointer_to(name: str) -> str:
 
 
 def _rows_of(name: str, value: Any) -> list[BoundRow]:
-    """Return the rows for a member: none for an object or array, two for a number that is not negative."""
-    if isinstance(value, dict | list):
+    """Return the rows for a member, two for a number that is not negative.
+
+    None for an object or array, and for the value of a member that is named like a secret.
+    """
+    number = read_number(value)
+    is_secret = number is None and administration.names_secret(_pointer_to(name))
+    if is_secret or isinstance(value, dict | list):
         return []
     row = _row_of(name, value)
-    number = read_number(value)
     least = number is not None and number >= 0
     return [row, BoundRow(pointer=row.pointer, test="at_least", value="0")] if least else [row]
 
@@ -278,7 +291,7 @@ def _posted_rows(form: QueryDict) -> list[BoundRow]:
     return [row for row in rows if row.pointer or row.value]
 
 
-def _read_terms(texts: dict[str, str], rows: list[BoundRow]) -> dict[str, Any]:
+def _read_terms(texts: dict[str, str], rows: list[BoundRow]) -> administration.StatedTerms:
     """Return what the form states. Raises ``PayloadInvalid`` for a text that is no number or time."""
     uses, ends_at = texts["max_uses"], None
     if not (uses.isascii() and uses.isdecimal() and len(uses) < 6):
@@ -290,9 +303,16 @@ def _read_terms(texts: dict[str, str], rows: list[BoundRow]) -> dict[str, Any]:
     for name in ("reason", "call"):
         if not texts[name]:
             raise PayloadInvalid.at(f"/{name}", "is missing")
-    bounds = [{"pointer": row.pointer, "test": row.test, "value": _bound_value(row)} for row in rows]
-    named = {name: texts[name] for name in ("queue", "agent", "reason", "call", "note")}
-    return {**named, "bounds": bounds, "max_uses": int(uses), "ends_at": ends_at}
+    return {
+        "queue": texts["queue"],
+        "agent": texts["agent"],
+        "reason": texts["reason"],
+        "call": texts["call"],
+        "note": texts["note"],
+        "bounds": [{"pointer": row.pointer, "test": row.test, "value": _bound_value(row)} for row in rows],
+        "max_uses": int(uses),
+        "ends_at": ends_at,
+    }
 
 
 def _bound_value(row: BoundRow) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db import connection
+from django.db import connections
 from django.db.models import Q
 
 from reviewqueue.permissions import VisibleScope
 from reviewqueue.queries.ordered_branches import Statement, compile_branch, compile_branches, first_keys
+from reviewqueue.queries.replica import reading_alias
 from runs.models import Agent, Interrupt, Run
 from runs.states import RunStatus
 
@@ -40,6 +41,8 @@ def list_run_keys(
     """
     statuses = [status] if status else RunStatus.values
     rows = Run.objects.all() if before is None else Run.objects.filter(pk__lt=before)
+    if scope.person is None and not scope.everything:
+        rows = rows.filter(planted=None)  # an agent's key
     rows = rows if agent is None else rows.filter(agent=agent)
     agents = [pk for pk in _all_agents() if agent in (None, pk)]
     owned = agents if scope.everything else [pk for pk in agents if pk in scope.agents]
@@ -84,7 +87,7 @@ def _asking_agents(queues: list[int], agent: int | None) -> list[tuple[int, int]
     """Return each queue with each agent that has asked its people."""
     if agent is not None or not queues:
         return [(queue, agent) for queue in queues if agent is not None]
-    with connection.cursor() as cursor:
+    with connections[reading_alias()].cursor() as cursor:
         cursor.execute(_ASKING_AGENTS.format(queues=", ".join(str(int(queue)) for queue in queues)))
         return cursor.fetchall()
 

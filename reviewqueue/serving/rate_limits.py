@@ -1,6 +1,6 @@
-"""Rate limits: token buckets in the memory of this process, one per key, person or address.
+"""Rate limits: token buckets in the memory of this process, or in a shared server, one per key, person or address.
 
-A bucket holds the requests of one minute and is refilled evenly. It costs two microseconds and no statement.
+A bucket holds the requests of one minute and is refilled evenly. In memory it costs two microseconds and no statement.
 Reasons, and the effect of several processes: docs/decisions/2026-11-30-limits-without-a-proxy.md.
 """
 
@@ -15,15 +15,21 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
+from reviewqueue.serving import shared_buckets
+
 #: The least recently used bucket is dropped. It is full again, unless this many clients come within a minute.
 MAX_BUCKETS = 20_000
 
 
 @dataclass(kw_only=True)
 class RateLimit:
-    """At most ``per_minute`` requests per holder, at once or spread out; 0 means no limit."""
+    """At most ``per_minute`` requests per holder, at once or spread out; 0 means no limit.
+
+    ``name``: of the limit in the shared server; without one each process counts alone.
+    """
 
     per_minute: int
+    name: str = ""
     now: Callable[[], float] = time.monotonic
     _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -42,6 +48,16 @@ class RateLimit:
     def _take(self, holder: str, count: int, *, needed: int) -> int:
         if not self.per_minute:
             return 0
+        shared = self._take_shared(holder, count, needed=needed)
+        allowed, tokens = self._take_own(holder, count, needed=needed) if shared is None else shared
+        return 0 if allowed else math.ceil((needed - tokens) * 60 / self.per_minute)
+
+    def _take_shared(self, holder: str, count: int, *, needed: int) -> tuple[bool, float] | None:
+        if not self.name:
+            return None
+        return shared_buckets.take(f"{self.name}:{holder}", per_minute=self.per_minute, count=count, needed=needed)
+
+    def _take_own(self, holder: str, count: int, *, needed: int) -> tuple[bool, float]:
         now = self.now()
         with self._lock:
             tokens, filled_at = self._buckets.pop(holder, (float(self.per_minute), now))
@@ -50,10 +66,10 @@ class RateLimit:
             self._buckets[holder] = (tokens - count if allowed else tokens, now)
             if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
-        return 0 if allowed else math.ceil((needed - tokens) * 60 / self.per_minute)
+        return allowed, tokens
 
 
-calls_of_key = RateLimit(per_minute=settings.API_CALLS_PER_MINUTE)
-failed_keys_of_address = RateLimit(per_minute=settings.FAILED_KEYS_PER_MINUTE)
-pages_of_person = RateLimit(per_minute=settings.PAGES_PER_MINUTE)
-pages_of_address = RateLimit(per_minute=settings.SIGNED_OUT_PAGES_PER_MINUTE)
+calls_of_key = RateLimit(name="calls_of_key", per_minute=settings.API_CALLS_PER_MINUTE)
+failed_keys_of_address = RateLimit(name="failed_keys_of_address", per_minute=settings.FAILED_KEYS_PER_MINUTE)
+pages_of_person = RateLimit(name="pages_of_person", per_minute=settings.PAGES_PER_MINUTE)
+pages_of_address = RateLimit(name="pages_of_address", per_minute=settings.SIGNED_OUT_PAGES_PER_MINUTE)

@@ -27,12 +27,8 @@ def has_requests_to_examine() -> bool:
 
 def active_rules(*, now: datetime) -> list[StandingRule]:
     """Return the rules that can decide now: in time, not used up, and their lead may still have them."""
-    rules = list(rules_in_time(now=now).annotate(used=used_count()))
-    return [
-        rule
-        for rule in rules
-        if (rule.used or 0) < rule.max_uses and permissions.may_have_rules(rule.made_by, rule.queue, rule.agent)
-    ]
+    rules = rules_in_time(now=now).filter(permissions.maker_may_have_rule()).annotate(used=used_count())
+    return [rule for rule in rules if (rule.used or 0) < rule.max_uses]
 
 
 def unexamined_requests(rule: StandingRule, *, now: datetime) -> QuerySet[Interrupt]:
@@ -52,6 +48,7 @@ def unexamined_requests(rule: StandingRule, *, now: datetime) -> QuerySet[Interr
     scope = requests_in_scope(queue=rule.queue_id, agent=rule.agent_id, reason=rule.reason)
     waiting = scope.filter(are_free(now=now), status=InterruptStatus.WAITING, deadline__gt=now)
     decidable = waiting.filter(own_policy_allows(), risk__in=risks).exclude(run__initiator=rule.made_by_id)
+    decidable = decidable.filter(run__planted=None)
     return decidable.filter(~Exists(examined))
 
 

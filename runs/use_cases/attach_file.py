@@ -17,6 +17,7 @@ from ledger.actors import person_actor
 from ledger.errors import Busy, NotFound, Refusal
 from ledger.transactions import use_case
 from runs.attachment_content import clean_name, recognize
+from runs.attachment_scan import scan_file
 from runs.attachments import (
     MAX_ATTACHMENTS,
     create_attachment,
@@ -69,9 +70,10 @@ def attach_file(
     """Store a file for an answer of this person. The same bytes again return the first attachment.
 
     ``why_not`` says why the person cannot decide the request. Raises that refusal, how the request was closed,
-    ``AttachmentRefused``, and ``Busy`` if the storage fails.
+    ``AttachmentRefused``, and ``Busy`` if the storage or the scan fails.
     """
     media_type = _checked_type(interrupt, sent)
+    scan_file(sent)
     kept = clean_name(name, media_type)
     created = _begin(interrupt.pk, person, name=kept, media_type=media_type, sent=sent, why_not=why_not)
     if created.status != FileStatus.ARRIVING:

@@ -7,7 +7,8 @@ one of them cannot, the request is reopened and no lease is granted.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from collections.abc import Set
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,15 +17,16 @@ from django.db.models.functions import Length
 
 from ledger import clock, effect_queries, prepared_queries
 from ledger.actors import agent_actor
+from ledger.compensation import NextCompensations
 from ledger.effect_queries import EffectsForClaim
 from ledger.errors import NotFound
 from ledger.models import Effect
 from ledger.prepared_queries import CurrentTime, PreparedQuery, RowList, prepared
 from ledger.transactions import assert_in_transaction, use_case
 from runs.checkpoints import has_recorded_state
-from runs.compensation import list_compensations_of_claim
+from runs.compensation import read_next_compensations
 from runs.continuations import lease_continuation, recheck_continuation, was_handed_back_by
-from runs.decisions import ClaimedDecisions, read_decisions_for_claim, record_delivery
+from runs.decisions import ClaimedDecisions, choose_answers_of_claim, read_decisions_for_claim, record_delivery
 from runs.errors import AlreadyClaimed, IncompatibleVersion, NotReady, RecordChanged
 from runs.facts import has_changed
 from runs.holds import has_other_holds, lift_holds, open_hold
@@ -68,12 +70,15 @@ class ClaimedRun:
     checkpoint: Checkpoint
     answers: list[Decision]
     overtaken: list[Decision]
+    has_more_answers: bool  # than ``answers`` and ``overtaken`` list; the others are read page by page, as below
     facts: list[Fact]
     effects: list[Effect]
     has_more_effects: bool  # than ``effects`` lists; the others are read page by page
     permits: list[Permit]
+    has_more_permits: bool
     compensated_since: list[str]
     undone: list[Effect]  # effects to compensate, newest first
+    has_more_undone: bool
 
     @property
     def changed(self) -> list[Fact]:
@@ -113,6 +118,8 @@ def claim_continuations(request: ClaimRequest, *, limit: int) -> list[ClaimedRun
 
 #: Limit of runs that one call finds without claiming one: an unclaimable continuation may be found again each time.
 MAX_MISSES = 100
+#: Limit of permits, the newest, that a claim lists.
+MAX_PERMITS_OF_CLAIM = 100
 #: Characters of states after which a claim takes no further run, and how many runs it takes between two measurements.
 MAX_STATE_CHARACTERS, CLAIMS_BETWEEN_SIZES = 4_000_000, 20
 
@@ -341,12 +348,11 @@ def _repeat_claim(
 ) -> ClaimedRun:
     """Return what the same request claimed before, without permits that expired or lost their authorisation since."""
     decisions, consulted = _decisions_for(run, continuation), effect_queries.read_effects_for_claim(run.public_id)
-    lost = [
+    lost = {
         permit.decision.interrupt_id for permit in decisions.permits if find_lost_approval(permit, still_may_decide)
-    ]
+    }
     content = _read_content(run, continuation.checkpoint)
-    claimed = _describe_claim(run, continuation, decisions, consulted, content, now=now)
-    return replace(claimed, permits=[it for it in claimed.permits if it.decision.interrupt_id not in lost])
+    return _describe_claim(run, continuation, decisions, consulted, content, now=now, lost=lost)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,7 +361,7 @@ class _Content:
 
     facts: list[Fact]
     compensated_since: list[str]
-    undone: list[Effect]
+    undone: NextCompensations
 
 
 def _read_content(run: Run, checkpoint: Checkpoint, basis: ClaimBasis | None = None) -> _Content:
@@ -363,7 +369,7 @@ def _read_content(run: Run, checkpoint: Checkpoint, basis: ClaimBasis | None = N
     return _Content(
         facts=_facts_of_checkpoint.all(checkpoint=checkpoint.pk) if basis is None else basis.facts,
         compensated_since=_compensated_since(run, checkpoint) if has_effects else [],
-        undone=list_compensations_of_claim(run) if has_effects else [],
+        undone=read_next_compensations(run) if has_effects else NextCompensations(effects=[], has_more=False),
     )
 
 
@@ -375,20 +381,27 @@ def _describe_claim(
     content: _Content,
     *,
     now: datetime,
+    lost: Set[int] = frozenset(),
 ) -> ClaimedRun:
+    """Return the claim. ``lost``: interrupts whose permits lost their authorisation."""
+    listed, has_more_answers = choose_answers_of_claim(decisions, continuation.checkpoint_id)
+    permits = [it for it in decisions.permits if it.valid_until > now and it.decision.interrupt_id not in lost]
     return ClaimedRun(
         run=run,
         lease=current_lease(run),
         continuation=continuation,
         checkpoint=continuation.checkpoint,
-        answers=decisions.accepted,
-        overtaken=decisions.overtaken,
+        answers=listed.accepted,
+        overtaken=listed.overtaken,
+        has_more_answers=has_more_answers,
         facts=content.facts,
         effects=consulted.effects,
         has_more_effects=not consulted.is_whole,
-        permits=[permit for permit in decisions.permits if permit.valid_until > now],
+        permits=permits[-MAX_PERMITS_OF_CLAIM:],
+        has_more_permits=len(permits) > MAX_PERMITS_OF_CLAIM,
         compensated_since=content.compensated_since,
-        undone=content.undone,
+        undone=content.undone.effects,
+        has_more_undone=content.undone.has_more,
     )
 
 

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import effect_queries
+from ledger import compensation, effect_queries
 from reviewqueue.api import pagination
+from runs import decisions
 from runs.models import StepResult
 from runs.use_cases import claim_continuation
-from tests.api.calls import Caller, a_started_run, a_worker
+from tests import builders
+from tests.api.calls import (
+    Caller,
+    a_reviewer_client,
+    a_started_run,
+    a_worker,
+    the_approval,
+    the_suspend,
+    the_wait,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -182,3 +192,117 @@ def test_a_repeated_claim_whose_states_are_large_claims_no_further_run(monkeypat
     first, repeated = (worker.post("continuations/claim", {"max": 100}, Idempotency_Key="one").body for _ in range(2))
     assert [len(it["checkpoint"]["state"]) for it in first] == [800, 800]
     assert [it["run"]["id"] for it in repeated] == [it["run"]["id"] for it in first]
+
+
+# --- answers, permits and compensations of a claim ----------------------------------------------------------------------
+
+
+def an_answered_run(worker: Caller, *waits: dict, answers: list[dict]) -> str:
+    """Suspend a run with these interrupts and answer each; the last answer makes it ready."""
+    run, lease = a_started_run(worker)
+    asked = worker.post(f"runs/{run}/interrupts", the_suspend(*waits), Run_Lease=lease)
+    assert asked.status == 201, asked.body
+    ana = a_reviewer_client()
+    for interrupt, answer in zip(asked["interrupts"], answers, strict=True):
+        decided = ana.post(f"interrupts/{interrupt['id']}/decisions", {"state_version": 1, **answer})
+        assert decided.status == 201, decided.body
+    return run
+
+
+def an_answer(text: str) -> dict:
+    return {"verdict": "answer", "input": {"certificate_no": text}}
+
+
+def test_a_claim_lists_the_answers_of_the_last_suspend_first_and_the_list_has_them_all(monkeypatch):
+    monkeypatch.setattr(decisions, "MAX_ANSWERS_OF_CLAIM", 3)
+    worker = a_worker()
+    run = an_answered_run(
+        worker, *(the_wait(key=f"w{n}") for n in range(3)), answers=[an_answer(str(n)) for n in range(3)]
+    )
+    [taken] = worker.post("continuations/claim", {}).body
+    assert (sorted(taken["answers"]), taken["more_answers"]) == (["w0", "w1", "w2"], None)
+    again = the_suspend(the_wait(key="late"), after=1)
+    asked = worker.post(f"runs/{run}/interrupts", again, Run_Lease=taken["lease"]["token"])
+    late = {"state_version": 1, **an_answer("late")}
+    assert a_reviewer_client().post(f"interrupts/{asked['interrupts'][0]['id']}/decisions", late).status == 201
+    [taken] = worker.post("continuations/claim", {}).body
+    assert {key: it["new"] for key, it in taken["answers"].items()} == {"w1": False, "w2": False, "late": True}
+    assert taken["more_answers"].endswith(f"/api/v1/runs/{run}/answers")
+    found = [row for page in pages(worker, f"runs/{run}/answers", "answers") for row in page]
+    assert [(row["key"], row["new"], row["overtaken"]) for row in found] == [
+        *((f"w{n}", False, False) for n in range(3)),
+        ("late", True, False),
+    ]
+    marks = {"key", "overtaken"}
+    assert [{name: row[name] for name in row if name not in marks} for row in found[1:]] == list(
+        taken["answers"].values()
+    )
+
+
+def test_a_claim_has_a_bounded_number_of_characters_of_answers_and_at_least_one(monkeypatch):
+    monkeypatch.setattr(decisions, "MAX_ANSWER_CHARACTERS_OF_CLAIM", 1_000)
+    monkeypatch.setattr(pagination, "STORED_CHARACTERS", 1_000)
+    worker = a_worker()
+    run = an_answered_run(
+        worker,
+        *(the_wait(key=key) for key in ("first", "second", "large")),
+        answers=[an_answer("x" * 400), an_answer("x" * 400), an_answer("x" * 2_000)],
+    )
+    [taken] = worker.post("continuations/claim", {}).body
+    assert list(taken["answers"]) == ["large"]
+    found = pages(worker, f"runs/{run}/answers", "answers")
+    assert [[row["key"] for row in page] for page in found] == [["first", "second"], ["large"]]
+
+
+def test_an_edit_counts_what_it_approved_and_what_it_changed():
+    builders.a_policy("approval.action")
+    worker = a_worker()
+    call = {"name": "order", "arguments": {"text": "y" * 100_000}}
+    edited = {"verdict": "edit", "arguments": {"text": "x" * 100_000}}
+    waits = [the_approval(proposal=call) | {"key": key} for key in ("first", "second")]
+    run = an_answered_run(worker, *waits, answers=[edited, edited])
+    [taken] = worker.post("continuations/claim", {}).body
+    assert (list(taken["answers"]), len(taken["permits"])) == (["second"], 2)
+    assert [len(page) for page in pages(worker, f"runs/{run}/answers", "answers")] == [2]
+
+
+def test_a_claim_lists_the_newest_permits_and_the_list_has_them_all(monkeypatch):
+    monkeypatch.setattr(claim_continuation, "MAX_PERMITS_OF_CLAIM", 2)
+    builders.a_policy("approval.action")
+    worker = a_worker()
+    waits = [the_approval() | {"key": f"order:{n}"} for n in range(3)]
+    run = an_answered_run(worker, *waits, answers=[{"verdict": "approve"}] * 3)
+    [taken] = worker.post("continuations/claim", {}).body
+    assert [permit["interrupt"] for permit in taken["permits"]] == ["order:1", "order:2"]
+    assert taken["more_permits"].endswith(f"/api/v1/runs/{run}/permits")
+    [found] = pages(worker, f"runs/{run}/permits", "permits")
+    assert [permit["interrupt"] for permit in found] == ["order:0", "order:1", "order:2"]
+    assert found[1:] == taken["permits"]
+
+
+def test_a_claim_lists_the_next_compensations_and_the_others_follow_as_these_are_done(monkeypatch):
+    monkeypatch.setattr(compensation, "MAX_COMPENSATIONS_OF_RESPONSE", 2)
+    monkeypatch.setattr(compensation, "MAX_COMPENSATION_CHARACTERS_OF_RESPONSE", 1_000)
+    worker = a_worker()
+    run, lease = a_started_run(worker)
+    back = {"name": "release_hoist", "arguments": {"day": 1}}
+    for key, size in (("a", 5), ("b", 700), ("c", 700), ("d", 5), ("e", 5)):
+        token = begin(worker, run, lease, key, compensation=back)
+        body = {"attempt_token": token, "status": "applied", "receipt": "x" * size}
+        assert worker.post(f"runs/{run}/effects/{key}/outcome", body).status == 200
+    worker.post(f"runs/{run}/fail", {"error": "no crew"}, Run_Lease=lease)
+    [taken] = worker.post("continuations/claim", {}).body
+    lease, due, more = taken["lease"]["token"], taken["compensations"], taken["more_compensations"]
+    assert more.endswith(f"/api/v1/runs/{run}/compensations")
+    done = []
+    while due:
+        done.append([it["undoes"] for it in due])
+        for it in due:
+            begun = worker.put(f"runs/{run}/effects/{it['key']}", {"name": it["name"]}, Run_Lease=lease)
+            assert (begun["perform"], begun["arguments"], it["arguments"]) == (True, {"day": 1}, {"day": 1})
+            body = {"attempt_token": begun["attempt_token"], "status": "applied"}
+            assert worker.post(f"runs/{run}/effects/{it['key']}/outcome", body).status == 200
+        following = worker.get(f"runs/{run}/compensations")
+        due, more = following["compensations"], following["more"]
+    assert (done, more) == ([["e", "d"], ["c"], ["b", "a"]], False)
+    assert worker.get(f"runs/{run}")["status"] == "failed"

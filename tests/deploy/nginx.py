@@ -12,23 +12,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 
 from tests import own_processes
 
-SITE = settings.ROOT / "deploy" / "nginx.conf"
+SITE = own_processes.ROOT / "deploy" / "nginx.conf"
 
 
-@contextlib.contextmanager
-def started_nginx(folder: Path, upstreams: list[str], *, idle: str = "") -> Iterator[str]:
-    """Start nginx before these servers (`host:port`); yields its address. Skips the test where nginx is not installed.
+def command_of(folder: Path, upstreams: list[str], *, port: int, idle: str = "") -> list[str]:
+    """Write the configuration of an nginx before these servers (`host:port`), and return the command that starts it.
 
-    ``idle``: the time that replaces the site's ``keepalive_timeout`` and ``fail_timeout``.
+    ``idle``: the time that replaces the site's ``keepalive_timeout`` and ``fail_timeout``. The command is empty where nginx
+    is not installed.
     """
     nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if nginx is None:
-        pytest.skip("nginx is not installed")
-    port = own_processes.free_port()
+        return []
     site = _without_tls(SITE.read_text(), port=port, upstreams=upstreams)
     if idle:
         site = re.sub(r"(keepalive_timeout |fail_timeout=)\w+", rf"\g<1>{idle}", site)
@@ -39,7 +37,17 @@ def started_nginx(folder: Path, upstreams: list[str], *, idle: str = "") -> Iter
     conf = folder / "nginx.conf"
     user = "user root;" if os.getuid() == 0 else ""  # its workers write to this folder
     conf.write_text(f"daemon off; {user}pid {folder}/pid; events {{}}\nhttp {{ {paths} {log}\n{site}\n}}\n")
-    process = subprocess.Popen([nginx, "-c", str(conf), "-e", str(folder / "error.log")])
+    return [nginx, "-c", str(conf), "-e", str(folder / "error.log")]
+
+
+@contextlib.contextmanager
+def started_nginx(folder: Path, upstreams: list[str], *, idle: str = "") -> Iterator[str]:
+    """Start nginx as ``command_of`` has it; yields its address. Skips the test where nginx is not installed."""
+    port = own_processes.free_port()
+    command = command_of(folder, upstreams, port=port, idle=idle)
+    if not command:
+        pytest.skip("nginx is not installed")
+    process = subprocess.Popen(command)
     try:
         own_processes.eventually(lambda: _status(port, "/healthz") == 200, within=30, log=folder / "error.log")
         yield f"127.0.0.1:{port}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import itertools
 import json
@@ -12,21 +13,28 @@ from pathlib import Path
 import pytest
 
 from tests import figures, own_processes
+from tests.deploy.cache_server import started_cache
 from tests.deploy.nginx import started_nginx
 from tests.deploy.two_nodes import Load, Node, assert_nothing_failed, two_nodes
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
 MEBIBYTE = 1024 * 1024
+GUESSES = 5  # FAILED_KEYS_PER_MINUTE of the nodes
 
 
 @pytest.fixture(scope="module")
 def behind_nginx(tmp_path_factory: pytest.TempPathFactory, django_db_blocker) -> Iterator[tuple[list[Node], str, str]]:
-    """Two nodes, the key of an agent, and the address of nginx, with shorter times than documented."""
+    """Two nodes, the key of an agent, and the address of nginx, with shorter times than documented.
+
+    The nodes share a cache that is away until a test starts it.
+    """
     folder = tmp_path_factory.mktemp("nodes")
+    own = {"SHUTDOWN_DELAY": "2", "FAILED_KEYS_PER_MINUTE": str(GUESSES)}
+    own["CACHE_URL"] = f"redis://127.0.0.1:{own_processes.free_port()}/0"
     with (
         django_db_blocker.unblock(),
-        two_nodes(folder, own_processes.make_migrated_database(folder), SHUTDOWN_DELAY="2") as (nodes, key),
+        two_nodes(folder, own_processes.make_migrated_database(folder), **own) as (nodes, key),
         started_nginx(folder, [it.address for it in nodes], idle="1s") as address,
     ):
         yield nodes, key, address
@@ -50,6 +58,27 @@ def test_a_large_file_an_id_and_a_long_poll_pass_through_nginx(
     poll = json.dumps({"code_version": "1", "wait": 1})
     connection.request("POST", "/api/v1/continuations/claim", poll, headers)
     assert connection.getresponse().status == 200
+
+
+def test_two_nodes_share_one_limit_and_count_alone_while_the_cache_is_away(
+    tmp_path: Path, behind_nginx: tuple[list[Node], str, str]
+) -> None:
+    nodes, _, _ = behind_nginx
+    with started_cache(tmp_path, url=nodes[0].environment["CACHE_URL"]) as (_, cache):
+        statuses = [guess(node) for _ in range(GUESSES) for node in nodes]
+        assert statuses == [401] * GUESSES + [429] * GUESSES
+        cache.kill()
+        cache.wait()
+        statuses = [guess(node) for node in nodes for _ in range(GUESSES + 1)]
+        assert statuses == ([401] * GUESSES + [429]) * 2
+
+
+def guess(node: Node) -> int:
+    """Call with an invalid key, and return the status."""
+    connection = http.client.HTTPConnection(node.address, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("GET", "/api/v1/agents/me", headers={"Authorization": "Bearer rq_guess"})
+        return connection.getresponse().status
 
 
 def restart_under_load(nodes: list[Node], key: str, address: str, *, restarts: int) -> Load:

@@ -148,10 +148,24 @@ def list_interrupts(demo: Demo, token: str) -> list[dict]:
 
 def decide_certificate(demo: Demo, token: str, waiting: list[dict]) -> None:
     [certificate] = [wait for wait in waiting if wait["key"] == "certificate"]
-    certificate_input = {"number": "LT-2026-0917", "issuer": "TÜV Süd", "valid_until": "2027-09-17"}
+    printed = re.search(r"Attach this file to your answer:  (.+)", demo.output())
+    assert printed is not None
+    place = f"{demo.url}/api/v1/interrupts/{certificate['id']}"
+    authorization = {"Authorization": f"Bearer {token}"}
+    attached = httpx.post(
+        f"{place}/attachments?name=certificate.pdf",
+        headers=authorization | {"Content-Type": "application/octet-stream"},
+        content=Path(printed[1]).read_bytes(),
+    )
+    certificate_input = {
+        "number": "LT-2026-0917",
+        "issuer": "TÜV Süd",
+        "valid_until": "2027-09-17",
+        "document": attached.json()["digest"],
+    }
     reply = httpx.post(
-        f"{demo.url}/api/v1/interrupts/{certificate['id']}/decisions",
-        headers={"Authorization": f"Bearer {token}"},
+        f"{place}/decisions",
+        headers=authorization,
         json={"state_version": certificate["state_version"], "verdict": "answer", "input": certificate_input},
     )
     assert reply.status_code == 201, reply.text

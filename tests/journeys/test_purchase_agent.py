@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -24,7 +25,13 @@ from tests.own_processes import eventually, free_port
 pytestmark = pytest.mark.django_db(transaction=True)
 
 DEMO = Path(__file__).parents[2] / "reviewqueue" / "demo"
-CERTIFICATE = {"number": "LT-2026-0917", "issuer": "TÜV Süd", "valid_until": "2027-09-17"}
+PDF = (DEMO / "load-test-certificate.pdf").read_bytes()
+CERTIFICATE = {
+    "number": "LT-2026-0917",
+    "issuer": "TÜV Süd",
+    "valid_until": "2027-09-17",
+    "document": f"sha256:{sha256(PDF).hexdigest()}",
+}
 
 
 class World:
@@ -49,15 +56,18 @@ class World:
 
     def person(self, address: str, method: str, path: str, **body: object) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.people[address]}"}
+        if "content" in body:
+            headers["Content-Type"] = "application/octet-stream"
         return httpx.request(method, f"{self.queue}/api/v1{path}", headers=headers, **body)
+
+    def waiting(self, address: str, key: str) -> dict:
+        listed = self.person(address, "GET", "/interrupts?status=waiting").json()["interrupts"]
+        [waiting] = [wait for wait in listed if wait["key"] == key]
+        return waiting
 
     def answer(self, address: str, key: str, **said: object) -> dict:
         """Decide the open request of this key with the digest that the person was shown, as a page does."""
-        [waiting] = [
-            wait
-            for wait in self.person(address, "GET", "/interrupts?status=waiting").json()["interrupts"]
-            if wait["key"] == key
-        ]
+        waiting = self.waiting(address, key)
         shown = self.person(address, "GET", f"/interrupts/{waiting['id']}").json()
         assert shown["may_decide"], shown["why_not"]
         seen = {"state_version": shown["state_version"], "content_digest": shown["content_digest"]}
@@ -65,6 +75,14 @@ class World:
         assert reply.status_code == 201, reply.text
         tasks.sweep()  # what the worker does within a second
         return shown
+
+    def answer_certificate(self, address: str, key: str = "certificate", **fields: str) -> dict:
+        """Attach the PDF to the open request of this key, and answer it."""
+        waiting = self.waiting(address, key)
+        place = f"/interrupts/{waiting['id']}/attachments?name=LT-2026-0917.pdf"
+        attached = self.person(address, "POST", place, content=PDF)
+        assert attached.status_code == 201, attached.text
+        return self.answer(address, key, verdict="answer", input=CERTIFICATE | fields)
 
     def change_specification(self, version: int) -> None:
         httpx.put(f"{self.records}/purchase-requests/PR-4711/specification", json={"version": version})
@@ -117,10 +135,13 @@ def test_the_specification_stays_and_the_order_is_issued_once(world):
     assert Run.objects.get().status == "waiting"
     assert world.agent("continue") == [], "nothing to do while the engineer thinks"
 
-    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
-    assert "asked for order" in world.agent("continue")[-1]
+    world.answer_certificate("ana@example.org")
+    [_, received, asked] = world.agent("continue")
+    assert received.endswith(f"received certificate LT-2026-0917: {len(PDF)} bytes")
+    assert "asked for order" in asked
     shown = world.answer("ben@example.org", "order", verdict="approve")
     assert shown["proposal"]["arguments"]["certificate"] == CERTIFICATE["number"]
+    assert [it["value"] for it in shown["evidence"]] == [CERTIFICATE["number"], CERTIFICATE["document"]]
     assert [(fact["name"], fact["value"]) for fact in shown["facts"]] == [("specification", 7)]
     assert "finished" in world.agent("continue")[-1]
 
@@ -132,7 +153,8 @@ def test_the_specification_stays_and_the_order_is_issued_once(world):
     assert world.timeline() == [
         "run.started",
         *("effect.begun", "effect.applied") * 2,
-        *("run.suspended", "interrupt.answered", "continuation.ready", "continuation.claimed"),
+        *("run.suspended", "attachment.added"),
+        *("interrupt.answered", "continuation.ready", "continuation.claimed"),
         *("run.suspended", "interrupt.answered", "continuation.ready", "continuation.claimed"),
         *("effect.begun", "effect.applied", "run.completed"),
     ]
@@ -141,7 +163,7 @@ def test_the_specification_stays_and_the_order_is_issued_once(world):
 def test_the_specification_changes_and_the_answer_is_kept_while_the_review_is_renewed(world):
     world.agent("start", "PR-4711")
     world.change_specification(8)
-    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
+    world.answer_certificate("ana@example.org")
 
     said = world.agent("continue")
     assert "changed from 7 to 8" in said[1]
@@ -152,8 +174,7 @@ def test_the_specification_changes_and_the_answer_is_kept_while_the_review_is_re
     [kept] = first.decisions.all()
     assert (kept.status, kept.input) == ("overtaken", CERTIFICATE)
 
-    newer = CERTIFICATE | {"number": "LT-2026-1004"}
-    shown = world.answer("ana@example.org", "certificate", verdict="answer", input=newer)
+    shown = world.answer_certificate("ana@example.org", number="LT-2026-1004")
     assert [(fact["value"], shown["round"]) for fact in shown["facts"]] == [(8, 2)]
     world.agent("continue")
     world.answer("ben@example.org", "order", verdict="approve")
@@ -179,7 +200,7 @@ def test_the_specification_changes_and_the_answer_is_kept_while_the_review_is_re
 
 def test_a_change_while_the_order_waits_takes_its_approval_back(world):
     world.agent("start", "PR-4711")
-    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
+    world.answer_certificate("ana@example.org")
     world.agent("continue")
     world.change_specification(9)
     world.answer("ben@example.org", "order", verdict="approve")
@@ -188,7 +209,7 @@ def test_a_change_while_the_order_waits_takes_its_approval_back(world):
 
     assert world.orders() == []
     assert Interrupt.objects.get(status="waiting").key == "certificate-v9"
-    world.answer("ana@example.org", "certificate-v9", verdict="answer", input=CERTIFICATE)
+    world.answer_certificate("ana@example.org", "certificate-v9")
     world.agent("continue")
     world.answer("ben@example.org", "order", verdict="approve")
     world.agent("continue")
@@ -199,7 +220,7 @@ def test_a_change_while_the_order_waits_takes_its_approval_back(world):
 def test_records_that_do_not_answer_hold_the_run_and_nothing_is_ordered(world):
     world.agent("start", "PR-4711")
     Connection.objects.update(base_url="http://127.0.0.1:9")
-    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
+    world.answer_certificate("ana@example.org")
     assert Run.objects.get().status == "revalidating"
     assert world.agent("continue") == []
     assert world.orders() == []
@@ -207,7 +228,7 @@ def test_records_that_do_not_answer_hold_the_run_and_nothing_is_ordered(world):
 
 def test_a_rejected_order_is_not_issued(world):
     world.agent("start", "PR-4711")
-    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
+    world.answer_certificate("ana@example.org")
     world.agent("continue")
     world.answer("ben@example.org", "order", verdict="reject", message="Too dear.")
     world.agent("continue")
@@ -217,7 +238,7 @@ def test_a_rejected_order_is_not_issued(world):
 
 def test_an_order_edited_by_the_reviewer_is_issued_as_edited(world):
     world.agent("start", "PR-4711")
-    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
+    world.answer_certificate("ana@example.org")
     world.agent("continue")
     [order] = world.person("ben@example.org", "GET", "/interrupts?status=waiting").json()["interrupts"]
     arguments = world.person("ben@example.org", "GET", f"/interrupts/{order['id']}").json()["proposal"]["arguments"]

@@ -16,7 +16,7 @@ from runs.models import Interrupt, Run
 from runs.use_cases.control_run import cancel_run, restart_run
 from runs.use_cases.reconcile_outcomes import resolve_unknown_outcome
 from tests import builders
-from tests.journeys.test_purchase_agent import CERTIFICATE, DEMO, World, world
+from tests.journeys.test_purchase_agent import DEMO, World, world
 
 __all__ = ["world"]
 
@@ -71,7 +71,7 @@ def test_the_purchase_agent_asks_again_after_a_restart(world):
     world.agent("start", "PR-4711")
     start_again()
     assert "asked for certificate" in world.agent("continue")[-1]
-    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
+    world.answer_certificate("ana@example.org")
     assert "asked for order" in world.agent("continue")[-1]
     start_again()
     assert "asked for order" in world.agent("continue")[-1]
@@ -103,7 +103,7 @@ def test_the_purchase_agent_hands_back_a_run_that_is_not_its_own(world):
     assert "handed back Something else" in world.agent("continue")[-1]
     assert Run.objects.get(key="other-1").status == "ready"
     world.agent("start", "PR-4711")
-    world.answer("ana@example.org", "certificate", verdict="answer", input=CERTIFICATE)
+    world.answer_certificate("ana@example.org")
     assert "asked for order" in world.agent("continue")[-1]
 
 

@@ -78,7 +78,7 @@ def test_htmx_cannot_evaluate_code_nor_leave_this_origin_and_shows_refusals() ->
 )
 def test_the_theme_is_the_browsers_choice_or_the_systems(cookie: str | None, theme: str) -> None:
     html = page(a_request(**({"theme": cookie} if cookie else {})))
-    assert f'<html lang="en" data-theme="{theme}">' in html
+    assert f'<html lang="en" data-theme="{theme}" dir="ltr">' in html
     assert re.search(rf'id="theme-{theme}"[^>]* checked>', html)
     assert len(re.findall(r'name="theme"[^>]* checked>', html)) == 1
 

@@ -454,6 +454,8 @@ def test_settings_weaker_than_the_threat_model_assumes_are_noted(settings, chang
         ("db.example.org", "require", True),
         ("db.example.org", "verify-ca", True),
         ("db.example.org", "verify-full", False),
+        ("/run/a,/run/b", "", False),
+        ("/run/a,db.example.org", "require", True),
     ],
 )
 def test_a_database_on_another_machine_needs_verified_tls(host: str, sslmode: str, is_readable: bool):

@@ -25,6 +25,8 @@ READERS = {
     "web_address",
     "group_roles",
     "sentry_handler",
+    "cache_server",
+    "file_storage",
 }
 
 
@@ -57,6 +59,33 @@ def test_postgresql_is_reached_by_host_or_by_socket():
     by_socket = database("postgresql://ana@/queue?host=/run/postgresql")
     assert [by_socket[name] for name in named] == ["ana", "", "/run/postgresql", "", "queue"]
     assert "host" not in by_socket["OPTIONS"]
+
+
+def test_a_url_of_several_hosts_leads_to_the_one_that_accepts_writes():
+    made = database("postgresql://ana:p%40ss@db-1.example.org,db-2.example.org:5433/queue")
+    assert [made[name] for name in ("HOST", "PORT", "USER", "PASSWORD", "NAME")] == [
+        "db-1.example.org,db-2.example.org",
+        ",5433",
+        "ana",
+        "p@ss",
+        "queue",
+    ]
+    chosen = ("target_session_attrs", "connect_timeout", "tcp_user_timeout")
+    assert [made["OPTIONS"][name] for name in chosen] == ["read-write", "3", "10000"]
+    own = database("postgresql:///queue?host=/run/a,/run/b&target_session_attrs=any&connect_timeout=9")
+    assert own["HOST"] == "/run/a,/run/b"
+    assert [own["OPTIONS"][name] for name in chosen] == ["any", "9", "10000"]
+    assert not any(name in database("postgresql://db/queue")["OPTIONS"] for name in chosen)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("postgresql://ana@db/queue?sslmod=require", "sslmod"), ("postgresql://ana:s3cret%zz@db/queue", "cannot be read")],
+)
+def test_a_url_that_cannot_be_read_is_refused_without_its_password(address: str, said: str):
+    with pytest.raises(ImproperlyConfigured, match=said) as refused:
+        database(address)
+    assert "s3cret" not in str(refused.value)
 
 
 def test_the_web_process_has_a_pool_and_the_worker_keeps_its_connections():
@@ -100,6 +129,9 @@ def test_the_demo_makes_one_key_and_keeps_it_to_itself(monkeypatch: pytest.Monke
         ("EMAIL_USE_TLS", "perhaps", lambda: environment.boolean("EMAIL_USE_TLS")),
         ("REVIEWQUEUE_MODE", "debug", lambda: environment.choice("REVIEWQUEUE_MODE", environment.MODES, "test")),
         ("SENTRY_DSN", "sentry.example.org/1", lambda: environment.sentry_handler("SENTRY_DSN")),
+        ("FILES_URL", "https://bucket.example.org", lambda: environment.file_storage("FILES_URL")),
+        ("FILES_URL", "s3://bucket?secret_key=x", lambda: environment.file_storage("FILES_URL")),
+        ("CACHE_URL", "cache.example.org:6379", lambda: environment.cache_server("CACHE_URL")),
         ("BASE_URL", "review.example.org", lambda: environment.base_url("http://localhost")),
         ("BASE_URL", "https://example.org/review", lambda: environment.base_url("http://localhost")),
     ],

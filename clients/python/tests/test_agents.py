@@ -763,3 +763,73 @@ def test_a_batch_of_asks_has_a_result_for_each() -> None:
 
     client = Client("http://desk.example", "rq_1", transport=httpx.MockTransport(answer))
     assert client.ask_batch(asks) == results
+
+
+# --- claims that do not list everything ---------------------------------------------------------------------------------
+
+CLAIMED: dict[str, Any] = {
+    "id": "con_1", "kind": "resume", "cause": "person", "attempt": 1,
+    "run": {"id": "run_1", "key": "PR-1", "title": "One", "epoch": 1, "metadata": {}},
+    "lease": {"token": "lse_1"}, "checkpoint": {"number": 1, "step": "start", "state": None, "format": "json"},
+    "answers": {}, "overtaken": {}, "changed": [], "facts": [], "compensations": [],
+}  # fmt: skip
+
+
+def scripted(replies: dict[str, list[Any]], sent: list[str]) -> httpx.MockTransport:
+    """Answer each path with its replies, one after the other; the last one again."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        path = request.url.raw_path.decode().removeprefix("/api/v1/")
+        sent.append(f"{request.method} {path}")
+        known = replies[path]
+        return httpx.Response(200, json=known.pop(0) if len(known) > 1 else known[0])
+
+    return httpx.MockTransport(answer)
+
+
+def test_the_answers_that_a_claim_does_not_list_are_read_page_by_page() -> None:
+    listed = [
+        {"key": "old", "new": False, "overtaken": False, "verdict": "approve"},
+        {"key": "new", "new": True, "overtaken": False, "verdict": "reject"},
+        {"key": "moved", "new": False, "overtaken": True, "verdict": "answer"},
+    ]
+    claimed = CLAIMED | {"answers": {"new": listed[1]}, "more_answers": "http://desk.example/api/v1/runs/run_1/answers"}
+    sent: list[str] = []
+    replies: dict[str, list[Any]] = {
+        "continuations/claim": [[claimed]],
+        "runs/run_1/answers?limit=100": [{"answers": listed[:1], "next": "dec_1"}],
+        "runs/run_1/answers?limit=100&next=dec_1": [{"answers": listed[1:], "next": None}],
+        "runs/run_1/complete": [{"status": "completed"}],
+    }
+    client = Client("http://desk.example", "rq_1", transport=scripted(replies, sent))
+    worker, seen = client.worker(), []
+
+    @worker.every_step
+    def work(run: Run) -> None:
+        seen.append(({key: it.verdict for key, it in run.answers.items()}, list(run.overtaken)))
+
+    assert worker.run_once(wait=0) == 1
+    assert seen == [({"new": "reject", "old": "approve"}, ["moved"])]
+
+
+def test_the_compensations_that_a_claim_does_not_list_follow_the_listed_ones() -> None:
+    def due(key: str) -> dict[str, Any]:
+        return {"key": f"undo:{key}", "undoes": key, "name": "release", "arguments": {}, "receipt": key}
+
+    paths = [f"runs/run_1/effects/undo%3A{key}" for key in "cba"]
+    begun = {"perform": True, "attempt_token": "att_1", "arguments": {}}
+    more = "http://desk.example/api/v1/runs/run_1/compensations"
+    claimed = CLAIMED | {"kind": "compensate", "compensations": [due("c")], "more_compensations": more}
+    replies: dict[str, list[Any]] = {
+        "continuations/claim": [[claimed]],
+        "runs/run_1/compensations": [
+            {"compensations": [due("b")], "more": True},
+            {"compensations": [due("a")], "more": False},
+        ],
+    }
+    replies |= {path: [begun] for path in paths} | {f"{path}/outcome": [{}] for path in paths}
+    client = Client("http://desk.example", "rq_1", transport=scripted(replies, []))
+    worker, undone = client.worker(), []
+    worker.compensation("release")(lambda arguments, receipt: undone.append(receipt))
+    assert worker.run_once(wait=0) == 1
+    assert undone == ["c", "b", "a"]

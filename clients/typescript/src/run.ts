@@ -57,6 +57,7 @@ export class Run {
   #used = new Set<string>();
   #recorded: Steps | undefined;
   #stop = "";
+  #hasMoreAnswers: boolean;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(client: Client, claim: Claim, leaseSeconds: number) {
@@ -71,7 +72,8 @@ export class Run {
     this.cause = claim.cause;
     this.attempt = claim.attempt;
     this.answers = { ...claim.answers };
-    this.overtaken = claim.overtaken;
+    this.overtaken = { ...claim.overtaken };
+    this.#hasMoreAnswers = Boolean(claim.more_answers);
     this.changed = claim.changed;
     this.facts = claim.facts;
     this.compensatedSince = claim.checkpoint.compensated_since ?? [];
@@ -82,6 +84,18 @@ export class Run {
     // After a changed fact, what was computed from it must be computed again.
     this.#carried = Object.keys(this.overtaken).length ? {} : steps;
     this.#recorded = this.attempt <= 1 ? {} : undefined;
+  }
+
+  /** Read the answers that the claim did not list, if there are any; `answers` and `overtaken` are whole then. */
+  async readMoreAnswers(): Promise<void> {
+    for (let next: string | null = this.#hasMoreAnswers ? "" : null; next !== null; ) {
+      const more: string = next ? `&next=${encodeURIComponent(next)}` : "";
+      const page: any = await this.#client.call("GET", `runs/${this.id}/answers?limit=100${more}`);
+      for (const sent of page.answers) (sent.overtaken ? this.overtaken : this.answers)[sent.key] = sent;
+      next = page.next;
+    }
+    this.#hasMoreAnswers = false;
+    if (Object.keys(this.overtaken).length) this.#carried = {};
   }
 
   /** The number of the last checkpoint; each new one has a higher number. */

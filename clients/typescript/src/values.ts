@@ -82,9 +82,11 @@ export interface Claim {
   checkpoint: { number: number; step: string; state: unknown; format: string; compensated_since?: string[] };
   answers: Record<string, Answer>;
   overtaken: Record<string, Answer>;
+  more_answers?: string | null;
   changed: { name: string; value: unknown; now: unknown }[];
   facts: Record<string, unknown>[];
   compensations: { key: string; undoes: string; name: string; arguments: unknown; receipt: unknown }[];
+  more_compensations?: string | null;
 }
 
 /** Format of the checkpoints of this client and the Python client: the user's state, and the results of steps. */

@@ -115,6 +115,7 @@ export class Worker {
   }
 
   async #continue(run: Run): Promise<void> {
+    await run.readMoreAnswers();
     for (;;) {
       const step = run.stepName;
       const number = run.checkpointNumber;
@@ -128,10 +129,18 @@ export class Worker {
   }
 
   async #compensate(run: Run, claim: Claim): Promise<void> {
-    for (const due of claim.compensations) {
-      const undo = this.#compensations.get(due.name);
-      if (!undo) throw new Error(`No function is registered for the compensation ${due.name}.`);
-      await run.compensate(due, undo);
+    let due = claim.compensations;
+    let hasMore = Boolean(claim.more_compensations);
+    while (due.length) {
+      for (const effect of due) {
+        const undo = this.#compensations.get(effect.name);
+        if (!undo) throw new Error(`No function is registered for the compensation ${effect.name}.`);
+        await run.compensate(effect, undo);
+      }
+      if (!hasMore) break;
+      const page = await this.#client.call("GET", `runs/${run.id}/compensations`);
+      due = page.compensations;
+      hasMore = page.more;
     }
     run.ended = true;
   }

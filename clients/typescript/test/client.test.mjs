@@ -122,6 +122,37 @@ test("a run that asks stores the results of its steps, and gets them back", asyn
   assert.deepEqual(second.sent[1].body, { result: { amount: "1.00" } });
 });
 
+test("the answers that a claim does not list are read page by page", async () => {
+  const listed = { key: "new", new: true, overtaken: false, verdict: "reject" };
+  const claim = { ...CLAIM, answers: { new: listed }, more_answers: "http://desk/api/v1/runs/run_1/answers" };
+  const { client, sent } = scripted(
+    [200, [claim]],
+    [200, { answers: [{ ...listed, key: "old" }], next: "dec_1" }],
+    [200, { answers: [listed, { ...listed, key: "moved", overtaken: true }], next: null }],
+    [200, { status: "completed" }],
+  );
+  await client.worker().everyStep((run) => [Object.keys(run.answers), Object.keys(run.overtaken)]).runOnce(0);
+  assert.deepEqual(sent.at(-1).body, { result: [["new", "old"], ["moved"]] });
+  assert.deepEqual(sent.slice(1, 3).map((it) => it.path), Array(2).fill("runs/run_1/answers"));
+});
+
+test("the compensations that a claim does not list follow the listed ones", async () => {
+  const due = (key) => ({ key: `undo:${key}`, undoes: key, name: "release", arguments: {}, receipt: key });
+  const begun = [201, { perform: true, attempt_token: "att_1", arguments: {} }];
+  const more_compensations = "http://desk/api/v1/runs/run_1/compensations";
+  const { client } = scripted(
+    [200, [{ ...CLAIM, kind: "compensate", compensations: [due("c")], more_compensations }]],
+    begun, [200, {}],
+    [200, { compensations: [due("b")], more: true }],
+    begun, [200, {}],
+    [200, { compensations: [due("a")], more: false }],
+    begun, [200, {}],
+  );
+  const undone = [];
+  await client.worker().compensation("release", (_, receipt) => void undone.push(receipt)).runOnce(0);
+  assert.deepEqual(undone, ["c", "b", "a"]);
+});
+
 test("a paused run commits a checkpoint and stops", async () => {
   const { client, sent } = scripted(
     [200, [CLAIM]],

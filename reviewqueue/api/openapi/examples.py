@@ -52,7 +52,8 @@ CLAIMED = f"""[{{"id": "con_8r3n6y", "kind": "resume", "cause": "person", "attem
                 "digest": "{_DIGEST}", "code_version": "2.4.1"}},
  "answers": {{"certificate": {_ANSWER}}}, "overtaken": {{}}, "changed": [],
  "facts": [{{"name": "specification", "value": 7, "now": null, "check": "worker", "kind": "value", "valid": null}}],
- "effects": [], "more_effects": null, "permits": [], "compensations": []}}]"""
+ "effects": [], "more_effects": null, "more_answers": null, "permits": [],
+ "more_permits": null, "compensations": [], "more_compensations": null}}]"""
 EFFECT = """{"name": "ask_offer", "arguments": {"to": "S-17"}}"""
 BEGUN = f"""{{"key": "rfq:PR-4711:1", "status": "intended", "perform": true, "attempt": 1, "attempt_token": "att_1_{_MAC}",
  "arguments": {{"to": "S-17"}}, "digest": "{_DIGEST}"}}"""

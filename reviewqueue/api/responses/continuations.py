@@ -140,7 +140,8 @@ class ClaimedCheckpointResponse(ResponseSerializer):
     _checkpoint = include(CheckpointContentResponse, "checkpoint")
     compensated_since = member(
         list_of(TEXT),
-        "Keys of effects that were compensated after the checkpoint, which its state does not know.",
+        "Keys of effects that were compensated after the checkpoint, which its state does not know; at most 1,000, the "
+        "newest.",
         lambda claimed: claimed.compensated_since or ABSENT,
         optional=True,
     )
@@ -187,6 +188,32 @@ class ClaimedAnswer:
     new: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class ListedAnswer:
+    """An answer of a run with its key, and whether a fact overtook it, which a claim tells by their places."""
+
+    key: str
+    claimed: ClaimedAnswer
+    overtaken: bool
+
+
+class ListedAnswerResponse(ResponseSerializer):
+    """An answer of a run, as a claim has it (``ListedAnswer``)."""
+
+    key = member(TEXT, "Key of the interrupt.")
+    _answer = include(ClaimedAnswerResponse, "claimed")
+    overtaken = member(BOOLEAN, "Whether it no longer counts because a fact changed; a claim has it in `overtaken`.")
+
+
+class AnswerListResponse(ResponseSerializer):
+    """A page of a run's answers (``ListPage``)."""
+
+    answers = member(
+        list_of(ListedAnswerResponse), "Answers, oldest first. Of two with the same key, the later one counts.", "rows"
+    )
+    next = member(nullable(TEXT), NEXT_PAGE)
+
+
 class PermitResponse(ResponseSerializer):
     """An approved call that can be performed once (``Permit``)."""
 
@@ -195,6 +222,13 @@ class PermitResponse(ResponseSerializer):
     name = member(TEXT, "Name of the approved call.", lambda permit: permit.call["name"])
     digest = member(DIGEST, "Digest of the approved call (rq1:, SHA-256 over canonical JSON).")
     valid_until = member(DATETIME, "Time until which the permit can be used.")
+
+
+class PermitListResponse(ResponseSerializer):
+    """A page of a run's permits (``ListPage``)."""
+
+    permits = member(list_of(PermitResponse), "Permits, oldest first.", "rows")
+    next = member(nullable(TEXT), NEXT_PAGE)
 
 
 class DueCompensationResponse(ResponseSerializer):
@@ -207,6 +241,17 @@ class DueCompensationResponse(ResponseSerializer):
         EXACT, "Arguments of that call, as they were declared.", lambda effect: effect.compensation["arguments"]
     )
     receipt = member(EXACT, "Response of the receiver to the effect itself.")
+
+
+class DueCompensationsResponse(ResponseSerializer):
+    """The first effects to compensate (``NextCompensations``)."""
+
+    compensations = member(list_of(DueCompensationResponse), "Effects to compensate next, newest first.", "effects")
+    more = member(
+        BOOLEAN,
+        "Whether other effects follow. Compensate these, then get the list again: it has the next ones.",
+        "has_more",
+    )
 
 
 class ClaimResponse(ResponseSerializer):
@@ -238,6 +283,12 @@ class ClaimResponse(ResponseSerializer):
         "Answers that no longer count because a fact changed, by the interrupt's key.",
         lambda claimed: answers_by_key(claimed.overtaken),
     )
+    more_answers = member(
+        nullable(TEXT),
+        "URL of the whole list if `answers` and `overtaken` do not have every answer; otherwise null. They have those of "
+        "the last suspend first, then the newest: together at most 100, with 256 KiB of contents.",
+        lambda claimed: _url(claimed.run, "answers") if claimed.has_more_answers else None,
+    )
     changed = member(list_of(FactValueResponse), "Facts whose value differs from the one that the run relies on.")
     facts = member(
         list_of(ClaimedFactResponse), "Facts that the rest of the run relies on.", lambda claimed: _facts_of(claimed)
@@ -250,13 +301,24 @@ class ClaimResponse(ResponseSerializer):
     more_effects = member(
         nullable(TEXT),
         "URL of the whole list if `effects` does not have every effect of the run; otherwise null.",
-        lambda claimed: _effects_url(claimed.run) if claimed.has_more_effects else None,
+        lambda claimed: _url(claimed.run, "effects") if claimed.has_more_effects else None,
     )
-    permits = member(list_of(PermitResponse), "Approved calls that have not been performed.")
+    permits = member(list_of(PermitResponse), "Approved calls that have not been performed; at most 100, the newest.")
+    more_permits = member(
+        nullable(TEXT),
+        "URL of the whole list if `permits` does not have every permit; otherwise null.",
+        lambda claimed: _url(claimed.run, "permits") if claimed.has_more_permits else None,
+    )
     compensations = member(
         list_of(DueCompensationResponse),
-        "Effects that a `compensate` continuation must compensate, newest first. Begin each by its key, then report it.",
+        "Effects that a `compensate` continuation must compensate, newest first. Begin each by its key, then report it. "
+        "At most 100, with 256 KiB of arguments and receipts.",
         "undone",
+    )
+    more_compensations = member(
+        nullable(TEXT),
+        "URL of the effects to compensate next, for when these are compensated; null if no others follow.",
+        lambda claimed: _url(claimed.run, "compensations") if claimed.has_more_undone else None,
     )
 
 
@@ -276,5 +338,5 @@ def _facts_of(claimed: ClaimedRun) -> list[ClaimedFact]:
     ]
 
 
-def _effects_url(run: Run) -> str:
-    return f"{settings.BASE_URL}/api/v1/runs/{run.public_id}/effects"
+def _url(run: Run, name: str) -> str:
+    return f"{settings.BASE_URL}/api/v1/runs/{run.public_id}/{name}"

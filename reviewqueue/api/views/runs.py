@@ -30,8 +30,21 @@ from reviewqueue.api.base_view import (
 )
 from reviewqueue.api.openapi import examples
 from reviewqueue.api.pagination import LIMIT, PAGE, ListPage, page, place_of
-from reviewqueue.api.responses.continuations import EffectListResponse
-from reviewqueue.api.responses.interrupts import AskedInterrupt, AskResponse, InterruptListResponse, SuspendResponse
+from reviewqueue.api.responses.continuations import (
+    AnswerListResponse,
+    ClaimedAnswer,
+    DueCompensationsResponse,
+    EffectListResponse,
+    ListedAnswer,
+    PermitListResponse,
+)
+from reviewqueue.api.responses.interrupts import (
+    AskedInterrupt,
+    AskResponse,
+    InterruptListResponse,
+    SuspendResponse,
+    answer_of,
+)
 from reviewqueue.api.responses.runs import (
     CheckpointDetail,
     CheckpointResponse,
@@ -64,12 +77,15 @@ from reviewqueue.api.serializers.run_serializers import (
     snapshot,
 )
 from reviewqueue.queries.visible_ranges import list_run_keys
+from runs import decisions
 from runs.checkpoint_files import find_uploaded_file
+from runs.checkpoints import get_last_checkpoint
+from runs.compensation import read_next_compensations
 from runs.continuations import find_open_continuation
 from runs.errors import SnapshotErased
 from runs.interrupt_requests import RequestedInterrupt
-from runs.models import Agent, Progress, Run
-from runs.states import RunStatus
+from runs.models import Agent, Decision, Progress, Run
+from runs.states import DecisionStatus, RunStatus
 from runs.unclaimed_continuations import find_unclaimed
 from runs.use_cases import (
     commit_checkpoint,
@@ -245,6 +261,72 @@ class RunEffectsView(ApiView):
         query = self.validated_query(request)
         rows = effect_queries.effects_for_list(find_run(caller_of(request), run_id).public_id)
         return Response(EffectListResponse.serialize(page(rows, query, by="id", sized="receipt")))
+
+
+class RunAnswersView(ApiView):
+    """The answers of a run."""
+
+    @Operation(
+        id="list_answers",
+        summary="List the answers that a worker of the run gets, oldest first",
+        description="A claim lists some of them. A page ends early, with a `next`, before its contents exceed a million "
+        "characters.",
+        who=AGENT,
+        responses={200: AnswerListResponse},
+        refusals=("not_found",),
+        query=PAGE,
+    )
+    def get(self, request: Request, run_id: str) -> Response:
+        query = self.validated_query(request)
+        run = find_run(caller_of(request), run_id)
+        continuation = find_open_continuation(run)
+        last = get_last_checkpoint(run).pk if continuation is None else continuation.checkpoint_id
+        found = page(decisions.answers_for_list(run, last), query, by="id", sized=decisions.ANSWER_CHARACTERS)
+        rows = [_listed_answer(decision, last) for decision in found.rows]
+        return Response(AnswerListResponse.serialize(ListPage(rows=rows, next=found.next)))
+
+
+def _listed_answer(decision: Decision, checkpoint_id: int) -> ListedAnswer:
+    overtaken = decision.status == DecisionStatus.OVERTAKEN
+    new = not overtaken and decision.interrupt.checkpoint_id == checkpoint_id
+    claimed = ClaimedAnswer(answer=answer_of(decision), new=new)
+    return ListedAnswer(key=decision.interrupt.key, claimed=claimed, overtaken=overtaken)
+
+
+class RunPermitsView(ApiView):
+    """The permits of a run."""
+
+    @Operation(
+        id="list_permits",
+        summary="List the valid permits of a run, oldest first",
+        who=AGENT,
+        responses={200: PermitListResponse},
+        refusals=("not_found",),
+        query=PAGE,
+    )
+    def get(self, request: Request, run_id: str) -> Response:
+        query = self.validated_query(request)
+        run = find_run(caller_of(request), run_id)
+        return Response(
+            PermitListResponse.serialize(page(decisions.permits_for_list(run, now=clock.now()), query, by="id"))
+        )
+
+
+class RunCompensationsView(ApiView):
+    """The effects that a run must compensate."""
+
+    @Operation(
+        id="list_compensations",
+        summary="List the effects that a worker compensates next, newest first",
+        description="Compensated effects leave the list, and the next ones follow.",
+        who=AGENT,
+        responses={200: DueCompensationsResponse},
+        refusals=("not_found",),
+    )
+    def get(self, request: Request, run_id: str) -> Response:
+        self.validated_query(request)
+        due = read_next_compensations(find_run(caller_of(request), run_id))
+        return Response(DueCompensationsResponse.serialize(due))
 
 
 class CheckpointsView(ApiView):

@@ -179,6 +179,7 @@ def purchase_status(place: str) -> list[str]:
         return [f"  {status}. Its process starts only when the run can continue."]
     return [
         f"  An agent waits for a certificate for {REQUEST}; its process starts only when the run can continue.",
+        f"  Attach this file to your answer:  {Path(setup.__file__).with_name('load-test-certificate.pdf')}",
         f"  Change the specification before you answer:  curl -X PUT {place} -d '{{\"version\": 8}}'",
     ]
 

@@ -21,6 +21,7 @@ from reviewqueue.operations.doctor.findings import Finding
 from reviewqueue.operations.environment import IDLE_IN_TRANSACTION_SECONDS, IDLE_TIMEOUT
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.permissions import deciders_of, is_stuck
+from reviewqueue.serving import shared_buckets
 from runs.models import Agent, EffectRule, Hold, Interrupt, Policy, Queue
 from runs.policies import rules_with_any_queue
 from runs.states import EffectMode, InterruptStatus, RuleAction
@@ -44,6 +45,9 @@ def unsafe_settings() -> Iterator[Finding]:
     if settings.METRICS_TOKEN and len(settings.METRICS_TOKEN) < MIN_TOKEN_LENGTH:
         yield Finding(check="settings", message=f"METRICS_TOKEN must have at least {MIN_TOKEN_LENGTH} characters.")
     yield from _pooled_connection()
+    if fault := shared_buckets.find_fault():
+        message = f"CACHE_URL does not answer ({fault}), so each web process counts its limits alone."
+        yield Finding(check="settings", message=message)
     if not settings.EMAIL_HOST:
         yield Finding(
             check="settings", message="EMAIL_HOST is not set, so no person is notified by mail.", is_wrong=False
@@ -72,8 +76,8 @@ def hardening() -> Iterator[Finding]:
 
 def is_readable_on_the_way(database: dict[str, Any]) -> bool:
     """Tell whether this database is on another machine, and its certificate is not verified."""
-    host = str(database.get("HOST", ""))
-    is_remote = bool(host) and not host.startswith("/") and host not in _LOCAL_HOSTS
+    hosts = str(database.get("HOST", "")).split(",")
+    is_remote = any(host and not host.startswith("/") and host not in _LOCAL_HOSTS for host in hosts)
     return is_remote and database.get("OPTIONS", {}).get("sslmode") != "verify-full"
 
 

@@ -11,12 +11,13 @@ from datetime import datetime
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ledger import clock
 from ledger.digests import digest
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
-from reviewqueue import drafts, permissions, resume_gateway
+from reviewqueue import drafts, permissions, reading_pace, resume_gateway
 from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
 from reviewqueue.pages.inbox.list_navigation import respond_to_decision
 from reviewqueue.pages.interrupt import step_up
@@ -56,6 +57,8 @@ class _Page:
     ) -> HttpResponse:
         """Render the page. ``attached_field``: a file was just attached for this field, which takes the focus."""
         context = build_interrupt_context(self.screen, reader=self.request.user, now=self.now)
+        sent = self.request.POST.get("opened", "")
+        context["opened"] = reading_pace.opened_token(self.request.user, self.screen.interrupt, sent=sent, now=self.now)
         origin = drafts.new_origin(draft)
         if self.request.method == "POST" and self.screen.may_decide and not error:
             origin, context["is_newer_draft"] = _save_submitted(self.request, self.screen.interrupt.public_id)
@@ -111,7 +114,7 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
     sent = request.FILES.get(file_name(field))
     try:
         if sent is None:
-            raise AttachmentRefused("Choose a file first.")
+            raise AttachmentRefused(_("Choose a file first."))
         why_not = permissions.why_not_decide
         check_upload(screen.interrupt, request.user, why_not=why_not, size=sent.size or 0)
         spooled = spool_upload(sent.chunks())
@@ -136,7 +139,9 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
 def _refuse_form_of_another(page: _Page) -> HttpResponse:
     """Decide nothing: another person has signed in at this browser since the form was rendered. Show none of its text."""
     reader = page.request.user.get_full_name() or page.request.user.get_username()
-    error = f"This page was opened by another person; {reader} has signed in here since. Nothing was sent."
+    error = _("This page was opened by another person; {reader} has signed in here since. Nothing was sent.").format(
+        reader=reader
+    )
     return page.show(new_decision_form(page.screen), status=409, error=error)
 
 
@@ -185,6 +190,9 @@ def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
     except Refusal as refusal:
         return _show_refusal(page, form, refusal)
     drafts.delete_draft(request, request.user, screen.interrupt.pk)
+    opened = reading_pace.read_opened(request.POST.get("opened", ""), request.user, screen.interrupt.public_id)
+    if opened is not None and not receipt.replayed:
+        reading_pace.record_pace(request.user, receipt.decision, receipt.interrupt, opened=opened)
     return respond_to_decision(request, receipt)
 
 
@@ -218,7 +226,7 @@ def _review_edit(page: _Page, form: DecisionForm) -> HttpResponse:
     arguments = form.answer().arguments
     changes = changes_between(form.interrupt.proposal["arguments"], arguments)
     if all(change.is_same for change in changes):
-        error = "You changed nothing. Approve the call as it is, or change it."
+        error = _("You changed nothing. Approve the call as it is, or change it.")
         return page.show(form.with_error(error), status=422)
     context = build_interrupt_context(page.screen, reader=page.request.user, now=page.now, edited=arguments)
     context |= {
@@ -259,7 +267,7 @@ def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
             )
             saved_at = None if draft is None else draft.saved_at
             origin = origin if draft is None else drafts.DraftOrigin(version=draft.version, tab=origin.tab)
-            message = "" if draft is not None else "This request is closed, so no draft is saved."
+            message = "" if draft is not None else _("This request is closed, so no draft is saved.")
             drafts.delete_session_draft(request)
         except PayloadInvalid as refusal:
             message = refusal.detail
@@ -267,7 +275,7 @@ def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
             is_newer_draft = True
     else:
         resume_gateway.get_visible_interrupt(request.user, interrupt_id)
-        message = "Another person opened this form, so no draft is saved."
+        message = _("Another person opened this form, so no draft is saved.")
     context: dict[str, object] = {"saved_at": saved_at, "message": message, "now": clock.now()}
     context |= {"is_newer_draft": is_newer_draft, "draft_origin": origin, "public_id": interrupt_id}
     return render_page(request, "interrupt/_draft_saved.html", context)

@@ -146,6 +146,7 @@ class AsyncWorker:
                 self._current = None
 
     async def _continue(self, run: AsyncRun) -> None:
+        await run.read_more_answers()
         while True:
             step, number = run.step_name, run.checkpoint_number
             function = self._steps.get(step, self._every_step)
@@ -160,11 +161,17 @@ class AsyncWorker:
                 return
 
     async def _compensate(self, run: AsyncRun, claim: Mapping[str, Any]) -> None:
-        for due in claim["compensations"]:
-            function = self._compensations.get(due["name"])
-            if function is None:
-                raise LookupError(f"No function is registered for the compensation {due['name']}.")
-            await run.compensate(due, function)
+        due, has_more = claim["compensations"], bool(claim.get("more_compensations"))
+        while due:
+            for effect in due:
+                function = self._compensations.get(effect["name"])
+                if function is None:
+                    raise LookupError(f"No function is registered for the compensation {effect['name']}.")
+                await run.compensate(effect, function)
+            if not has_more:
+                break
+            page = await self._client.call("GET", f"runs/{run.id}/compensations")
+            due, has_more = page["compensations"], page["more"]
         run.ended = True
 
     async def _give_back(self, run: AsyncRun, error: BaseException, reason: str) -> None:

@@ -83,6 +83,7 @@ class Run:
         self.state, self._carried = unpack_state(checkpoint)
         self.answers = {key: Answer.of(key, sent) for key, sent in claim["answers"].items()}
         self.overtaken = {key: Answer.of(key, sent) for key, sent in claim["overtaken"].items()}
+        self._has_more_answers = bool(claim.get("more_answers"))
         self.changed: list[dict[str, Any]] = claim["changed"]
         self.facts: list[dict[str, Any]] = claim["facts"]
         self.compensated_since: list[str] = checkpoint.get("compensated_since", [])
@@ -97,6 +98,20 @@ class Run:
         self._recorded: dict[str, Any] | None = {} if self.attempt <= 1 else None
         self._stop = ""
         self._heartbeat = Heartbeat(self._send_heartbeat, lease_seconds / 3)
+
+    def read_more_answers(self) -> None:
+        """Read the answers that the claim did not list, if there are any; `answers` and `overtaken` are whole then."""
+        cursor: str | None = "" if self._has_more_answers else None
+        while cursor is not None:
+            more = f"&next={quote(cursor)}" if cursor else ""
+            page = self.client.call("GET", f"runs/{self.id}/answers?limit=100{more}")
+            for sent in page["answers"]:
+                known = self.overtaken if sent["overtaken"] else self.answers
+                known[sent["key"]] = Answer.of(sent["key"], sent)
+            cursor = page["next"]
+        self._has_more_answers = False
+        if self.overtaken:
+            self._carried = {}
 
     @property
     def checkpoint_number(self) -> int:

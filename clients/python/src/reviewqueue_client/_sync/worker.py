@@ -147,6 +147,7 @@ class Worker:
                 self._current = None
 
     def _continue(self, run: Run) -> None:
+        run.read_more_answers()
         while True:
             step, number = run.step_name, run.checkpoint_number
             function = self._steps.get(step, self._every_step)
@@ -161,11 +162,17 @@ class Worker:
                 return
 
     def _compensate(self, run: Run, claim: Mapping[str, Any]) -> None:
-        for due in claim["compensations"]:
-            function = self._compensations.get(due["name"])
-            if function is None:
-                raise LookupError(f"No function is registered for the compensation {due['name']}.")
-            run.compensate(due, function)
+        due, has_more = claim["compensations"], bool(claim.get("more_compensations"))
+        while due:
+            for effect in due:
+                function = self._compensations.get(effect["name"])
+                if function is None:
+                    raise LookupError(f"No function is registered for the compensation {effect['name']}.")
+                run.compensate(effect, function)
+            if not has_more:
+                break
+            page = self._client.call("GET", f"runs/{run.id}/compensations")
+            due, has_more = page["compensations"], page["more"]
         run.ended = True
 
     def _give_back(self, run: Run, error: BaseException, reason: str) -> None:

@@ -1,0 +1,1 @@
+"""Formats of Django's localization, for ``FORMAT_MODULE_PATH``."""

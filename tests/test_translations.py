@@ -1,0 +1,206 @@
+"""Texts of pages and mails are marked, and the catalogues have a translation of each in every offered language."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import translation
+from django.utils.translation import trans_real
+
+from reviewqueue.models import NotificationPreferences
+from reviewqueue.text.numbers import number_label
+from tests import builders, translations
+
+OFFERED_LATER = {"de"}
+
+
+@pytest.fixture(scope="module")
+def marked() -> set[translations.Text]:
+    return translations.marked_texts()
+
+
+def catalogues() -> list[translations.Catalogue]:
+    return [translations.read_catalogue(path) for path in translations.CATALOGUES]
+
+
+@pytest.mark.parametrize("catalogue", catalogues(), ids=lambda catalogue: catalogue.language)
+def test_a_catalogue_has_exactly_the_marked_texts_and_is_compiled(catalogue, marked):
+    run = "run `.venv/bin/python -m tests.translations`"
+    assert catalogue.flagged == [], "a fuzzy or obsolete entry"
+    assert catalogue.path.read_text() == catalogue.source(), f"a duplicate or another layout: {run}"
+    assert set(catalogue.translations) - marked == set(), f"no longer marked: {run}"
+    assert marked - set(catalogue.translations) == set(), f"not in the catalogue: {run}"
+    assert catalogue.path.with_suffix(".mo").read_bytes() == catalogue.compiled(), run
+    if catalogue.language in dict(settings.LANGUAGES):
+        assert [text for text, forms in catalogue.translations.items() if not all(forms)] == [], "no translation"
+
+
+@pytest.mark.parametrize("catalogue", catalogues(), ids=lambda catalogue: catalogue.language)
+def test_a_translation_has_the_values_and_the_markup_of_its_text(catalogue):
+    wrong = {
+        form: text.text
+        for text, forms in catalogue.translations.items()
+        for form in forms
+        if form and _members(form) != _members(text.text) and _members(form) != _members(text.plural or text.text)
+    }
+    assert wrong == {}
+
+
+def _members(text: str) -> list[str]:
+    """Return the placeholders and the tags of a text: %(name)s, {name}, <b>."""
+    found = re.findall(r"%\(\w+\)s|%%|</?[a-z]+[^>]*>", text)
+    with contextlib.suppress(ValueError):  # a brace of a text that is not formatted
+        found += [f"{{{name}}}" for _, name, _, _ in Formatter().parse(text) if name is not None]
+    return sorted(found)
+
+
+def test_a_compiled_catalogue_reads_as_its_source():
+    for catalogue in catalogues():
+        compiled = translations.compiled_texts(catalogue.path.with_suffix(".mo"))
+        for text, forms in catalogue.translations.items():
+            if all(forms):
+                key = text.key.partition("\0")[0]
+                assert (
+                    [compiled[(key, number)] for number in range(2)] == forms
+                    if text.plural
+                    else compiled[key] == forms[0]
+                )
+
+
+def test_every_offered_language_has_a_catalogue_and_formats():
+    codes = {catalogue.language for catalogue in catalogues()}
+    assert set(dict(settings.LANGUAGES)) - {"en"} <= codes <= OFFERED_LATER | set(dict(settings.LANGUAGES))
+    for code in codes:
+        assert (translations.ROOT / "reviewqueue" / "formats" / code / "formats.py").is_file()
+
+
+def test_the_tool_finds_marked_texts(tmp_path: Path):
+    page = tmp_path / "page.html"
+    page.write_text(
+        "{% load i18n %}{% translate 'One' %}{% blocktranslate trimmed count number=n %}\n {{ number }} run{% plural %}\n"
+        '{{ number }} runs{% endblocktranslate %}{% include "x" with text=_("It\'s a \\"note\\".") %}'
+        '{% translate "May" context "month" as month %}{% blocktranslate with a=b %}100% of {{ a }}{% endblocktranslate %}'
+    )
+    module = tmp_path / "code.py"
+    module.write_text(
+        "from gettext import gettext as _\n_('A'\n  ' and b')\nngettext('a', 'b', 3)\npgettext_lazy('c', 'd')\n"
+    )
+    assert set(translations.texts_of(page)) == {
+        translations.Text("One"),
+        translations.Text("%(number)s run", plural="%(number)s runs"),
+        translations.Text('It\'s a "note".'),
+        translations.Text("May", "month"),
+        translations.Text("100%% of %(a)s"),
+    }
+    assert translations.texts_of(module) == [
+        translations.Text("A and b"),
+        translations.Text("a", plural="b"),
+        translations.Text("d", "c"),
+    ]
+
+
+def test_the_tool_finds_what_is_not_marked(tmp_path: Path):
+    page = tmp_path / "page.html"
+    page.write_text(
+        '{# A comment #}{% load i18n %}<p class="lead">{% translate "Yes" %} Not <b>marked</b></p>\n<img alt="A hoist">'
+        '<a title="{{ title }}">{{ name }}</a>{% include "a.html" with text="Nor this" tone="warn" only %}'
+        '{{ a|default:"Never" }}{% blocktranslate %}Marked{% endblocktranslate %}\n'
+    )
+    assert [text for _, text in translations.unmarked_texts(page)] == [
+        "Not    marked",
+        "Never",
+        "Nor this",
+        'alt="A hoist"',
+    ]
+    module = tmp_path / "code.py"
+    module.write_text('"""A module."""\nX = "A sentence of it"\nY = _("A marked sentence")\nZ = "a-code"\n')
+    assert [text for _, text in translations.unmarked_in_code(module)] == ["A sentence of it"]
+
+
+# --- the language of a reader --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def german_offered(settings):
+    settings.LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+    forget_languages()
+    yield
+    forget_languages()
+
+
+def forget_languages() -> None:
+    trans_real.get_languages.cache_clear()
+    trans_real._get_supported_language_variant.cache_clear()
+
+
+def language_of(client: Client, **headers: str) -> str:
+    html = client.get("/notifications", headers=headers).content.decode()
+    match = re.search(r'<html lang="([a-z]+)"', html)
+    assert match, html[:500]
+    return match[1]
+
+
+@pytest.mark.django_db
+def test_pages_follow_the_browser_until_a_person_chooses(client: Client, german_offered):
+    ana = builders.a_reviewer("ana@example.org")
+    client.force_login(ana)
+    assert language_of(client) == "en"
+    assert language_of(client, accept_language="fr, de-AT;q=0.8, en;q=0.5") == "de"
+    choose(client, "en")
+    assert language_of(client, accept_language="de") == "en"
+    choose(client, "")
+    assert language_of(client, accept_language="de") == "de"
+
+
+@pytest.mark.django_db
+def test_a_chosen_language_applies_after_the_next_sign_in_and_to_mail(client: Client, german_offered):
+    ana = builders.a_reviewer("ana@example.org")
+    client.force_login(ana)
+    choose(client, "de")
+    assert "Ihre Benachrichtigungseinstellungen sind gespeichert." in client.get("/notifications").content.decode()
+    other = Client()
+    other.force_login(ana)
+    assert language_of(other) == "de"
+    assert NotificationPreferences.objects.get(person=ana).language == "de"
+
+
+@pytest.mark.django_db
+def test_a_language_that_is_not_offered_is_refused_and_never_used(client: Client):
+    ana = builders.a_reviewer("ana@example.org")
+    client.force_login(ana)
+    answer = client.post("/notifications", form("de"))
+    assert answer.status_code == 422
+    assert not NotificationPreferences.objects.exists()
+    NotificationPreferences.objects.create(person=ana, language="de")
+    other = Client()
+    other.force_login(ana)
+    assert language_of(other, accept_language="de") == "en"
+
+
+@pytest.mark.django_db
+def test_an_api_call_is_answered_in_english(client: Client, german_offered):
+    english = client.get("/api/v1/interrupts")
+    assert (
+        client.get("/api/v1/interrupts", headers={"accept-language": "de"}).json()["detail"] == english.json()["detail"]
+    )
+
+
+def choose(client: Client, code: str) -> None:
+    answer = client.post("/notifications", form(code))
+    assert answer.status_code == 302, answer.content.decode()
+
+
+def form(code: str) -> dict[str, str]:
+    return {"by_mail": "1", "frequency": "at_once", "daily_at": "08:00", "time_zone": "Europe/Berlin", "language": code}
+
+
+def test_numbers_are_grouped_as_the_language_does():
+    assert number_label(1234567) == "1,234,567"
+    with translation.override("de"):
+        assert number_label(1234567) == "1.234.567"
