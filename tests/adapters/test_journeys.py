@@ -74,6 +74,12 @@ def test_ag_ui(world: World):
 
 
 @pytest.mark.long
+def test_a2a(world: World):
+    expired_as = "not ordered: expired"
+    the_journey(world, "a2a/agent.py", kill_at="before POST effects/.*/outcome", expired_as=expired_as)
+
+
+@pytest.mark.long
 def test_incoming_webhooks(world: World):
     port, program = own_processes.free_port(), "incoming_webhooks/agent.py"
     own = {"PORT": str(port), "STRIPE_SECRET": "whsec_test"}

@@ -25,6 +25,7 @@ from reviewqueue_client import (
     Request,
     Run,
     RunEnded,
+    Stopped,
     Unreachable,
 )
 from reviewqueue_client.testing import FakeServer
@@ -644,6 +645,16 @@ def test_the_key_is_sent_to_no_other_place(url: str):
     with pytest.raises(ValueError, match="must be /api/v1/interrupts/ID/attachments/DIGEST"):
         client.download(Attachment.of(SENT_FILE | {"url": url}))
     assert asked == []
+
+
+def test_a_process_that_must_not_wait_stops_where_people_decide():
+    server = FakeServer()
+    with server.client() as client:
+        run = client.run("PR-1")
+        with pytest.raises(Stopped, match="waiting"):
+            run.execute(lambda of_run: of_run.ask("order", title="Order", proposal=PROPOSAL).verdict, wait=False)
+        server.answer("order")
+        assert run.execute(lambda of_run: of_run.ask("order", title="Order", proposal=PROPOSAL).verdict) == "approve"
 
 
 class WithFiles(FakeServer):

@@ -458,7 +458,10 @@ class FakeServer(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return self._files[digest][1]
 
     def _list_requests(self, run: FakeRun) -> dict[str, Any]:
-        marks = [{"id": f"int_{run.id[4:]}_{key}", "key": key, "status": it.status} for key, it in run.requests.items()]
+        marks = [
+            {"id": f"int_{run.id[4:]}_{key}", "key": key, "status": it.status, "url": f"http://fake/interrupts/{key}"}
+            for key, it in run.requests.items()
+        ]
         return {"interrupts": marks, "next": None}
 
     def _read_request(self, interrupt_id: str) -> dict[str, Any]:

@@ -47,6 +47,7 @@ BLOCKED = frozenset({"agent_halted", "in_doubt", "was_compensated", "record_chan
 #: The server's own stop: a checkpoint ends the lease.
 STOPPING = frozenset({"run_paused", "run_cancelled"})
 ENDED = frozenset({"completed", "failed", "cancelled", "expired"})
+NEEDS_PEOPLE = frozenset({"waiting", "paused", "blocked"})
 
 
 async def approved_call(client: AsyncClient, run: str, answer: Answer) -> dict[str, Any] | None:
@@ -446,12 +447,15 @@ class AsyncRunHandle:
         *,
         lease_seconds: int = 30,
         compensations: Mapping[str, Function] | None = None,
+        wait: bool = True,
     ) -> Any:
         """Call ``function`` with the run until it returns, and return the result that the run was completed with.
 
         While people decide, this process waits. If it is killed, start it again: the function is executed from its
         beginning, and gets recorded results, answers and receipts instead of repeating work. Raises ``RunEnded`` if the
         run ended without a result.
+
+        ``wait``: False raises ``Stopped`` with the run's status where this process would wait for people.
         """
         worker = self._client.worker(code_version=self._code_version, lease_seconds=lease_seconds)
         worker.every_step(function)
@@ -472,6 +476,8 @@ class AsyncRunHandle:
             if claimed is not None:
                 idle = 0
                 await worker.perform(claimed)
+            elif not wait and status in NEEDS_PEOPLE:
+                raise Stopped(status)
             elif status == "waiting":
                 await self._wait_for_an_answer()
             else:

@@ -95,7 +95,7 @@ async def consume(
             await _create_group(redis, stream, group)
             while True:
                 left = await redis.xautoclaim(stream, group, consumer, min_idle_time=int(idle_seconds * 1000), count=10)
-                read = await redis.xreadgroup(group, consumer, {stream: ">"}, count=10, block=500)
+                read: Any = await redis.xreadgroup(group, consumer, {stream: ">"}, count=10, block=500)
                 _raise_lost_cancellation()
                 for id_, entry in [*left[1], *(entry for _, entries in read for entry in entries)]:
                     if entry is None:  # it was deleted or trimmed before its acknowledgement
