@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 class LogContext:
     """``waited``: seconds in which the request only waited for something to happen, as a long poll does.
 
-    ``trace_parent`` belongs to ``trace_context``.
+    ``trace_parent`` belongs to ``trace_context``. ``of_run``: names of the ids that came with the run.
     """
 
     ids: dict[str, str] = field(default_factory=dict)
     waited: float = 0.0
     has_several_runs: bool = False
     trace_parent: str = ""
+    of_run: set[str] = field(default_factory=set)
 
 
 _current: ContextVar[LogContext | None] = ContextVar("log_context", default=None)
@@ -47,7 +48,9 @@ def log_context(**ids: str) -> Iterator[LogContext]:
 @contextmanager
 def part_of_task() -> Iterator[None]:
     """Forget at the end of the block which ids were noted in it: a task works on one row after another."""
-    with log_context(**current().ids):
+    outer = current()
+    with log_context(**outer.ids) as context:
+        context.of_run = set(outer.of_run)
         yield
 
 
@@ -57,9 +60,15 @@ def note_ids(**ids: str) -> None:
 
 
 def note_run(run_id: str, **ids: str) -> None:
-    """Add the id of a run, and those of ``ids``. The interrupt of another run is forgotten."""
+    """Add the id of a run, and those of ``ids``. What was noted with another run is forgotten, and its interrupt.
+
+    The agent of a request is that of its key, and stays.
+    """
     context = current()
     if context.ids.get("run", run_id) != run_id:
         context.has_several_runs = True
-        context.ids.pop("interrupt", None)
+        for name in {"interrupt", *context.of_run}:
+            context.ids.pop(name, None)
+        context.of_run.clear()
+    context.of_run.update(name for name in ids if name not in context.ids)
     context.ids.update(ids, run=run_id)

@@ -328,6 +328,13 @@ def may_have_rules(person: AbstractUser, queue: Queue | None, agent: Agent) -> b
     return is_lead_of(person, queue) and not person.groups.filter(pk=agent.owner_id).exists()
 
 
+def maker_may_have_rule() -> Q:
+    """Return the same as a filter of standing rules, for the lead who made each."""
+    groups = get_user_model().groups.through.objects.filter(user=OuterRef("made_by"))
+    leads, owns = groups.filter(group=OuterRef("queue__leads")), groups.filter(group=OuterRef("agent__owner"))
+    return Q(Exists(leads), ~Exists(owns), made_by__is_active=True)
+
+
 def allows_rules(interrupt: Interrupt) -> bool:
     """Tell whether the interrupt's own policy and the current ones let a standing rule decide a request of its risk."""
     return all(allows_standing_rules(it, interrupt.risk) for it in [interrupt.policy, *_policies_now(interrupt)])
@@ -581,6 +588,11 @@ def _queue_of_decider(person: str, *, to: str, of: str = "queue") -> QuerySet[Qu
         memberships.filter(group=OuterRef("leads"))
     )
     return Queue.objects.filter(decides, pk=OuterRef(f"{to}{of}_id"))
+
+
+def led_queues(person: AbstractUser) -> QuerySet[Queue]:
+    """Return the queues that the person leads, by name."""
+    return Queue.objects.filter(leads__user=person.pk, leads__user__is_active=True).order_by("slug")
 
 
 def is_lead_of(person: AbstractUser, queue: Queue | None) -> bool:

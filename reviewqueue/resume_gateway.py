@@ -18,17 +18,19 @@ from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
 from ledger import clock
 from ledger.actors import person_actor
 from ledger.digests import digest
-from ledger.errors import KeyReused, NotFound, Refusal
+from ledger.errors import KeyReused, NotFound, Problem, Refusal
 from ledger.prepared_queries import CurrentTime, NextKey, RowList, prepared
 from ledger.transactions import use_case
 from reviewqueue import permissions, tasks
 from reviewqueue.standing_rules.eligibility import RuleUse, prepare_use
+from reviewqueue.text.hidden_characters import warnings_in
 from runs import reviewer_claims
 from runs.attachments import check_attachments, keep_attachments
 from runs.configuration_history import is_as_recorded
 from runs.continuations import continuation_refs
 from runs.decisions import (
     Answer,
+    approved_call,
     closed_refusal,
     find_own_vote,
     find_winning_decision,
@@ -42,6 +44,7 @@ from runs.decisions import (
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
+    ConfirmationRequired,
     Expired,
     InputInvalid,
     InterruptCancelled,
@@ -65,6 +68,8 @@ from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
 from runs.verification import EVENT_FIELDS, find_changed_request, request_events
 
+#: Look-alike tokens that a refusal names.
+MAX_LOOK_ALIKES = 20
 #: How old a second factor can be when the decision is recorded.
 MAX_PROOF_AGE = timedelta(minutes=5)
 #: Limit of recorded attempts without permission per person; more add no evidence.
@@ -73,10 +78,14 @@ MAX_DENIED_PER_HOUR = 20
 
 @dataclass(frozen=True, kw_only=True)
 class ShownVersion:
-    """The version that the responder decided on, and the digest of the shown content if the client knows it."""
+    """The version that the responder decided on, and the digest of the shown content if the client knows it.
+
+    ``confirms_hidden``: the responder has seen that the call has hidden or look-alike characters.
+    """
 
     state_version: int
     content_digest: str = ""
+    confirms_hidden: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +166,22 @@ def submit_decision(
         raise
 
 
+def _refuse_unseen_characters(interrupt: Interrupt, answer: Answer) -> None:
+    """Refuse to approve a call that looks like another one, as it was proposed or edited."""
+    call = approved_call(interrupt, answer)
+    warnings = None if call is None else warnings_in([call["name"], call["arguments"]])
+    if warnings:
+        at = Problem("/confirm_hidden_characters", "must be true to approve this call")
+        raise ConfirmationRequired(
+            errors=[at], hidden=warnings.hidden, look_alikes=list(warnings.mixed)[:MAX_LOOK_ALIKES]
+        )
+
+
 def submit_rule_decision(rule: StandingRule, interrupt: Interrupt) -> Receipt:
     """Approve the request by a standing rule, in the name of the lead who made it.
 
     All checks of a decision of that lead apply, and those of the rule, under the same locks. A refused attempt leaves
-    no record. Raises ``RuleDoesNotApply`` and every refusal of a decision.
+    no record. Raises ``RuleDoesNotApply`` and every refusal of a decision; ``Busy`` if the run is locked.
     """
     answer = Answer(verdict=Verdict.APPROVE)
     validate_answer(interrupt, answer)
@@ -185,15 +205,19 @@ def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
 
 @use_case
 def _decide(interrupt_id: str, submission: _Submission) -> Receipt | Refusal:
-    run, interrupt = permissions.lock_visible_interrupt(submission.responder, interrupt_id)
-    validate_answer(interrupt, submission.answer)
-    named = check_attachments(interrupt, submission.responder, submission.answer)
+    responder, answer = submission.responder, submission.answer
+    run, interrupt = permissions.lock_visible_interrupt(responder, interrupt_id)
+    validate_answer(interrupt, answer)
+    if submission.door == "api" and not submission.seen.confirms_hidden:  # the page has a checkbox of its own
+        _refuse_unseen_characters(interrupt, answer)
+    named = check_attachments(interrupt, responder, answer)
     return _decide_locked(run, interrupt, replace(submission, attachments=tuple(named)))
 
 
 @use_case
 def _decide_by_rule(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
-    run, interrupt = lock_run_and_interrupt(interrupt_pk)
+    # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
+    run, interrupt = lock_run_and_interrupt(interrupt_pk, skip_locked=True)
     return _decide_locked(run, interrupt, submission)
 
 

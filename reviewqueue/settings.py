@@ -114,9 +114,12 @@ DATABASES: dict[str, dict[str, Any]] = environment.databases(
     environment.text("DATABASE_URL")
     or environment.default_database(VAR, "demo.sqlite3" if MODE == "demo" else "reviewqueue.sqlite3"),
     direct=environment.text("DATABASE_DIRECT_URL"),
+    replica=environment.text("REPLICA_DATABASE_URL"),
     process=PROCESS,
     pool_size=WEB_THREADS,
 )
+DATABASE_ROUTERS = ["reviewqueue.queries.replica.ReplicaRouter"] if "replica" in DATABASES else []
+REPLICA_MAX_LAG = environment.number("REPLICA_MAX_LAG", 10, max_value=3600)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
@@ -136,11 +139,7 @@ MEDIA_ROOT = environment.text("FILES_DIR") or VAR / ("demo-files" if MODE == "de
 ATTACHMENT_SCAN = environment.text("ATTACHMENT_SCAN")
 CHECKPOINT_FILE_BYTES = environment.number("CHECKPOINT_FILE_MB", 64, max_value=10_000) * 1024 * 1024
 STORAGES: dict[str, dict[str, Any]] = {
-    "default": {
-        "BACKEND": "reviewqueue.operations.storage.DurableStorage",
-        # Checkpoint files can contain personal data: readable by this user only.
-        "OPTIONS": {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
-    },
+    "default": environment.file_storage("FILES_URL"),
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 

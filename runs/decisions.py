@@ -325,13 +325,13 @@ def _counts_at(epoch: Any, checkpoint: Any) -> Q:
 
 
 def answers_for_list(run: Run, checkpoint_id: int) -> QuerySet[Decision]:
-    """Return the queryset of all answers of which a claim from this checkpoint lists some, for a paged list."""
+    """Return the queryset of all answers for a paged list; a claim from this checkpoint lists some of them."""
     closing = Decision.objects.filter(_counts_at(run.epoch, checkpoint_id), interrupt__run=run, closes=True)
     return closing.select_related("interrupt", "by", "permit", "signal")
 
 
 def permits_for_list(run: Run, *, now: datetime) -> QuerySet[Permit]:
-    """Return the queryset of all permits of which a claim lists some, for a paged list."""
+    """Return the queryset of all permits for a paged list; a claim lists some of them."""
     answers = Decision.objects.filter(interrupt__run=run, interrupt__epoch=run.epoch, closes=True)
     good = Permit.objects.filter(void_at=None, valid_until__gt=now)
     accepted = good.filter(decision__in=answers.filter(status=DecisionStatus.ACCEPTED).values("pk"))

@@ -59,6 +59,12 @@ class SecondFactorRequired(Refusal):
     code = "second_factor_required"
 
 
+class ConfirmationRequired(Refusal):
+    """The call has hidden or look-alike characters. Read it, then confirm that you have seen them."""
+
+    code = "confirmation_required"
+
+
 class SelfReview(Refusal):
     """You started this run, so another person must decide."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from django.db.models import OuterRef, QuerySet
 
-from ledger.errors import NotFound
+from ledger.errors import Busy, NotFound, Refusal
 from ledger.log_context import note_ids, note_run
 from ledger.prepared_queries import PreparedQuery, prepared
 from ledger.transactions import assert_in_transaction
@@ -94,13 +94,17 @@ def _interrupt(pk: int) -> QuerySet[Interrupt]:
     return related.defer("checkpoint__state").annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
 
 
-def lock_run_and_interrupt(interrupt_pk: int) -> tuple[Run, Interrupt]:
+def lock_run_and_interrupt(interrupt_pk: int, *, skip_locked: bool = False) -> tuple[Run, Interrupt]:
     """Lock and return the run of an interrupt and the interrupt, in this order, by one statement.
 
     The statement may have waited for the lock. It returns both rows as they are since, and rows that never change:
     policy, its configuration record (``recorded_policy``), schema and checkpoint. The queue is read later.
+
+    ``skip_locked``: do not wait. Raises ``Busy`` if another transaction has one of them locked.
     """
     assert_in_transaction()
+    if skip_locked:
+        return _noted(_run_and_interrupt_if_free.first(pk=interrupt_pk), otherwise=Busy)
     return _noted(_run_and_interrupt.first(pk=interrupt_pk))
 
 
@@ -113,10 +117,10 @@ def lock_run_and_found_interrupt(query: PreparedQuery[Interrupt], **values: int 
     return _noted(query.first(**values))
 
 
-def with_locked_run(interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+def with_locked_run(interrupts: QuerySet[Interrupt], *, skip_locked: bool = False) -> QuerySet[Interrupt]:
     """Return a queryset that locks the runs of interrupts and the interrupts, and reads what never changes with them."""
     # PostgreSQL locks the rows in the order of `of`.
-    locked = interrupts.select_for_update(of=("run", "self"), no_key=True)
+    locked = interrupts.select_for_update(of=("run", "self"), no_key=True, skip_locked=skip_locked)
     related = locked.select_related("run", "policy", "schema", "checkpoint").defer("checkpoint__state")
     return related.annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
 
@@ -126,9 +130,14 @@ def _run_and_interrupt(pk: int) -> QuerySet[Interrupt]:
     return with_locked_run(Interrupt.objects.filter(pk=pk))
 
 
-def _noted(interrupt: Interrupt | None) -> tuple[Run, Interrupt]:
+@prepared
+def _run_and_interrupt_if_free(pk: int) -> QuerySet[Interrupt]:
+    return with_locked_run(Interrupt.objects.filter(pk=pk), skip_locked=True)
+
+
+def _noted(interrupt: Interrupt | None, *, otherwise: type[Refusal] = NotFound) -> tuple[Run, Interrupt]:
     if interrupt is None:
-        raise NotFound
+        raise otherwise
     _note_run(interrupt.run)
     note_ids(interrupt=interrupt.public_id)
     return interrupt.run, interrupt

@@ -1,10 +1,10 @@
 // Live updates of an open page: claims, decisions, changes and expiries by others show within two seconds.
-// Polls by htmx (304 while unchanged), not in a hidden tab, with a backoff after errors, and stops when the session has
-// expired. Input, selection, focus and scroll position are kept. Pages work without it; nothing here submits a decision.
+// Polls by htmx (304 while unchanged), with a backoff after errors, and stops when the session has expired. A hidden tab
+// polls only for notifications of the browser, and seldom. Input, selection, focus and scroll position are kept. Pages work without it; nothing here submits a decision.
 "use strict";
 
 (() => {
-  const LONGEST_PAUSE = 60_000;
+  const LONGEST_PAUSE = 60_000, HIDDEN_PAUSE = 15_000;
   const state = { tag: "", ended: false, failed: 0, notBefore: 0, says: 0 };
   const known = new Map();
   const asking = () => document.querySelector("[data-live]");
@@ -20,7 +20,10 @@
   });
 
   document.addEventListener("htmx:beforeRequest", (event) => {
-    if (isLive(event.target) && (state.ended || document.hidden || Date.now() < state.notBefore)) event.preventDefault();
+    if (!isLive(event.target)) return;
+    const isIdle = document.hidden && !("hiddenToo" in event.target.dataset);
+    if (state.ended || isIdle || Date.now() < state.notBefore) event.preventDefault();
+    else if (document.hidden) state.notBefore = Date.now() + HIDDEN_PAUSE;
   });
 
   document.addEventListener("visibilitychange", () => {

@@ -41,8 +41,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 TESTS = ROOT / "tests"
 PROCESSES = "2"
-#: Tests in a browser wait for pages about half of their time: one more process keeps two cores busy.
-PROCESSES_WITH_BROWSER = "3"
+#: Tests in a browser wait for pages, and races and kills for other processes and deadlines, about half of their time:
+#: one more process keeps two cores busy.
+PROCESSES_THAT_WAIT = "3"
 USAGE_ERROR, NOTHING_COLLECTED = 4, 5  # pytest's exit statuses
 #: The share of each file's tests that the short run keeps, by part.
 SHARES = {"suite on SQLite": "1/1", "suite on PostgreSQL": "1/2", "races and kills": "1/3", "browser": "1/3"}
@@ -275,9 +276,15 @@ def whole_suite(
     pytest(run, f"suite on {database}", addressed, suite, marks="not postgresql and not browser")
     if database == "PostgreSQL":
         files = files_with("mark.postgresql")  # only these are imported
-        pytest(run, "races and kills", addressed, [*two_at_once, *files], marks="postgresql and not browser")
+        pytest(
+            run,
+            "races and kills",
+            addressed,
+            [*in_processes(PROCESSES_THAT_WAIT), *files],
+            marks="postgresql and not browser",
+        )
     if browser and not run.only:
-        in_browser = [*in_processes(PROCESSES_WITH_BROWSER), str(TESTS / "browser")]
+        in_browser = [*in_processes(PROCESSES_THAT_WAIT), str(TESTS / "browser")]
         pytest(run, "browser", addressed, in_browser, marks="browser")
 
 

@@ -33,6 +33,7 @@ def catalogues() -> list[translations.Catalogue]:
 def test_a_catalogue_has_exactly_the_marked_texts_and_is_compiled(catalogue, marked):
     run = "run `.venv/bin/python -m tests.translations`"
     assert catalogue.flagged == [], "a fuzzy or obsolete entry"
+    assert catalogue.path.read_text() == catalogue.source(), f"a duplicate or another layout: {run}"
     assert set(catalogue.translations) - marked == set(), f"no longer marked: {run}"
     assert marked - set(catalogue.translations) == set(), f"not in the catalogue: {run}"
     assert catalogue.path.with_suffix(".mo").read_bytes() == catalogue.compiled(), run

@@ -100,9 +100,9 @@ def _text_of(call: ast.Call, path: Path) -> Text | None:
         return None
     texts = [argument.value for argument in call.args[: len(members)] if isinstance(argument, ast.Constant)]
     if len(texts) != len(members) or not all(isinstance(text, str) for text in texts):
-        if name == "_" or path.suffix != ".py":
+        if (call.args and isinstance(call.args[0], ast.JoinedStr | ast.BinOp)) or path.suffix != ".py":
             raise SyntaxError(f"{path}:{call.lineno}: {name}() must be called with a text, not with an expression")
-        return None
+        return None  # the text of a constant, marked with gettext_noop
     return Text(**dict(zip(members, map(str, texts), strict=True)))
 
 
@@ -143,25 +143,33 @@ class Catalogue:
 
 
 def read_catalogue(path: Path) -> Catalogue:
-    """Parse a ``.po`` file as ``Catalogue.source`` writes it: comments only in its head, and ``#, `` flags."""
-    head, *blocks = re.split(r"\n\n(?=msg|#[,~|])", path.read_text())
+    """Parse a ``.po`` file as ``Catalogue.source`` writes it: comments only in its head, and ``#, `` flags.
+
+    Of a text that occurs twice, as after a merge conflict, the translated entry counts. Marks of a conflict are skipped.
+    """
+    source = re.sub(r"^(<{7}|={7}|>{7}|\|{7}).*\n", "", path.read_text(), flags=re.M)
+    head, _, body = source.partition("\n\n")
     translations: dict[Text, list[str]] = {}
-    flagged = []
-    for block in blocks:
-        if re.search(r"^#[,~|]", block, re.M):
-            flagged.append(block)
-            continue
-        members: dict[str, str] = {}
-        name = ""
-        for line in block.splitlines():
-            match = re.match(r"(msg\w+(?:\[\d\])?) ", line)
-            name = match[1] if match else name
-            members[name] = members.get(name, "") + "".join(_strings(line))
-        text = Text(members["msgid"], members.get("msgctxt", ""), members.get("msgid_plural", ""))
-        if text in translations:
-            raise SyntaxError(f"{path}: {text.text!r} occurs twice")
-        translations[text] = [value for key, value in members.items() if key.startswith("msgstr")]
+    flagged = re.findall(r"^#[,~|].*", body, re.M)
+    members: dict[str, str] = {}
+    name = ""
+    for line in [*body.splitlines(), "msgid "]:
+        match = re.match(r"(msg\w+(?:\[\d\])?) ", line)
+        if match:
+            name = match[1]
+            if name == "msgctxt" or (name == "msgid" and "msgid" in members):
+                _add(members, translations)
+                members = {}
+        members[name] = members.get(name, "") + "".join(_strings(line))
     return Catalogue(path, head + "\n", translations, flagged)
+
+
+def _add(members: dict[str, str], translations: dict[Text, list[str]]) -> None:
+    forms = [value for key, value in members.items() if key.startswith("msgstr")]
+    if "msgid" in members and forms:
+        text = Text(members["msgid"], members.get("msgctxt", ""), members.get("msgid_plural", ""))
+        if text not in translations or not all(translations[text]):
+            translations[text] = forms
 
 
 def _strings(source: str) -> Iterator[str]:
@@ -242,7 +250,7 @@ def unmarked_texts(path: Path) -> list[tuple[int, str]]:
     for attribute in _SHOWN_ATTRIBUTES.finditer(source):
         if _HAS_TEXT.search(attribute[1]):
             found.append((source.count("\n", 0, attribute.start()) + 1, attribute[0]))
-    source = _MARKUP.sub(blank, source)
+    source = _MARKUP.sub(blank, source).replace("Review queue", "")
     for number, line in enumerate(source.splitlines(), 1):
         if _HAS_TEXT.search(line):
             found.append((number, line.strip()))

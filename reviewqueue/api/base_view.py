@@ -197,6 +197,7 @@ DECIDING = (
     *CLOSED,
     "already_voted",
     "second_factor_required",
+    "confirmation_required",
     "self_review",
     "claimed_by_other",
     "stale_version",

@@ -102,6 +102,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "call_not_approved": (409, "Call not approved"),
     "cancelled": (409, "Cancelled"),
     "claimed_by_other": (409, "Claimed by another reviewer"),
+    "confirmation_required": (422, "Confirmation required"),
     "correlation_taken": (409, "Correlation taken"),
     "digest_mismatch": (422, "Digest does not match"),
     "effect_not_allowed": (403, "Effect not allowed"),

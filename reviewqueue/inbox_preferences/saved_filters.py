@@ -15,7 +15,6 @@ from ledger.transactions import use_case
 from reviewqueue import permissions
 from reviewqueue.models import SavedFilter
 from runs.errors import NotPermitted
-from runs.models import Queue
 
 MAX_NAME_LENGTH = 60
 MAX_QUERY_LENGTH = 1_000
@@ -29,11 +28,6 @@ def visible_filters(person: AbstractUser) -> QuerySet[SavedFilter]:
     shared = Q(queue__in=permissions.queues_of(person).values("pk"))
     found = SavedFilter.objects.filter(Q(person=person.pk, queue=None) | shared)
     return found.select_related("queue").order_by("name", "pk")
-
-
-def led_queues(person: AbstractUser) -> QuerySet[Queue]:
-    """Return the queues with which the person can share a filter: those that they lead."""
-    return Queue.objects.filter(leads__user=person.pk, leads__user__is_active=True).order_by("slug")
 
 
 @use_case

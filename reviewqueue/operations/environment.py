@@ -13,7 +13,7 @@ import secrets
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -26,6 +26,7 @@ PROCESSES = ("web", "worker", "command")
 IDLE_IN_TRANSACTION_SECONDS = 30
 IDLE_TIMEOUT = "idle_in_transaction_session_timeout"
 _POSTGRESQL = ("postgresql", "postgres")
+_OF_A_BUCKET = {"endpoint_url", "region_name", "addressing_style"}
 _OF_SEVERAL_HOSTS = {"target_session_attrs": "read-write", "connect_timeout": "3", "tcp_user_timeout": "10000"}
 
 
@@ -166,6 +167,24 @@ def cache_server(name: str) -> str:
     return address
 
 
+def file_storage(name: str) -> dict[str, Any]:
+    """Return Django's storage of files: the bucket of `s3://bucket/prefix?endpoint_url=...`, else the folder `FILES_DIR`."""
+    given = text(name)
+    if not given:
+        # Checkpoint files can contain personal data: readable by this user only.
+        private = {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700}
+        return {"BACKEND": "reviewqueue.operations.storage.DurableStorage", "OPTIONS": private}
+    parts = urlsplit(given)
+    options = dict(parse_qsl(parts.query))
+    if parts.scheme != "s3" or not parts.hostname or not options.keys() <= _OF_A_BUCKET:
+        allowed = ", ".join(sorted(_OF_A_BUCKET))
+        raise ImproperlyConfigured(f"{name} must look like s3://bucket/prefix?region_name=...; it can have {allowed}.")
+    if find_spec("storages") is None or find_spec("boto3") is None:
+        raise ImproperlyConfigured(f"{name} needs a client. Install it with: pip install 'reviewqueue[s3]'")
+    own = {"bucket_name": parts.hostname, "location": unquote(parts.path).strip("/")}
+    return {"BACKEND": "reviewqueue.operations.object_storage.ObjectStorage", "OPTIONS": own | options}
+
+
 def secret_key(*, mode: str, var: Path) -> str:
     """Return SECRET_KEY. Without it the demo stores its own key in `var/`, and tests use a new one each time."""
     given = text("SECRET_KEY")
@@ -198,8 +217,25 @@ def default_database(var: Path, name: str) -> str:
     return f"sqlite:///{var / name}"
 
 
-def databases(address: str, *, direct: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
-    """Return Django's ``DATABASES``. ``direct``: a URL past the pooler of ``address``, for the connection that listens."""
+def databases(address: str, *, direct: str, replica: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
+    """Return Django's ``DATABASES``. ``direct``: a URL past the pooler of ``address``, for the connection that listens.
+
+    ``replica``: the URL of a standby for lists and figures.
+    """
+    found = _primary(address, direct=direct, process=process, pool_size=pool_size)
+    if replica and not all(url.partition(":")[0] in _POSTGRESQL for url in (address, replica)):
+        raise ImproperlyConfigured("REPLICA_DATABASE_URL is for PostgreSQL: both URLs must begin with postgresql://.")
+    if replica:
+        # Without a pool, in which a page would wait for a standby that is away.
+        found["replica"] = database(replica, process="command", pool_size=0)
+        own = {"target_session_attrs": "any", "connect_timeout": "2", "tcp_user_timeout": "5000"}
+        own["application_name"] = "reviewqueue lists"
+        asked = _members(replica)
+        found["replica"]["OPTIONS"] |= {name: asked.get(name, value) for name, value in own.items()}
+    return found
+
+
+def _primary(address: str, *, direct: str, process: str, pool_size: int) -> dict[str, dict[str, Any]]:
     if not direct:
         return {"default": database(address, process=process, pool_size=pool_size)}
     if not all(url.partition(":")[0] in _POSTGRESQL for url in (address, direct)):

@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 #: Overdue requests and dead signals are counted up to this number.
 MAX_COUNTED = 1_000
+#: Code versions of unclaimed runs that have a series of their own, for each agent; the others share one.
+MAX_VERSIONS, OTHER_VERSIONS = 5, "(other)"
 _PROXY_HEADERS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 
 
@@ -102,18 +104,24 @@ def _of_node() -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "reviewqueue_http_requests", "Requests to this node.", labels=["method", "route", "status"]
     )
-    durations = HistogramMetricFamily(
-        "reviewqueue_http_request_duration",
-        "Duration of requests to this node, without the time in which a long poll waits.",
-        labels=["method", "route"],
-        unit="seconds",
+    seconds = CounterMetricFamily(
+        "reviewqueue_http_request_seconds", "Duration of these requests together.", labels=["method", "route"]
     )
-    bounds = [*map(str, http_metrics.BOUNDS), "+Inf"]
     for line in http_metrics.list_requests():
         for status, number in line.by_status.items():
             requests.add_metric([line.method, line.route, status], number)
-        buckets = list(zip(bounds, itertools.accumulate(line.buckets), strict=True))
-        durations.add_metric([line.method, line.route], buckets, line.seconds)
+        seconds.add_metric([line.method, line.route], line.seconds)
+    durations = HistogramMetricFamily(
+        "reviewqueue_http_request_duration",
+        "Duration of requests to this node, without the time in which a long poll waits.",
+        labels=["area"],
+        unit="seconds",
+    )
+    bounds = [*map(str, http_metrics.BOUNDS), "+Inf"]
+    for area in http_metrics.list_durations():
+        buckets = list(zip(bounds, itertools.accumulate(area.buckets), strict=True))
+        durations.add_metric([area.area], buckets, area.seconds)
+    yield seconds
     yield requests
     yield durations
     text = "Requests and scrapes of this node that failed because the database did not answer."
@@ -206,8 +214,9 @@ def _runs(present: _Sums, totals: _Sums, now: datetime) -> Iterator[Metric]:
     agents = dict(Agent.objects.filter(pk__in={cell.agent for cell in offered}).values_list("pk", "slug"))
     text = "Runs ready to continue that no worker has claimed in time."
     unclaimed = GaugeMetricFamily("reviewqueue_runs_unclaimed", text, labels=["agent", "code_version"])
-    for cell in offered:
-        unclaimed.add_metric([agents.get(cell.agent, ""), cell.part], cell.number)
+    for agent, of_versions in sorted(_by_agent(offered, agents).items()):
+        for version, number in _largest(of_versions, OTHER_VERSIONS):
+            unclaimed.add_metric([agent, version], number)
     yield unclaimed
     yield _gauge("reviewqueue_holds_open", "Open holds of runs, by kind.", present, counting.HOLDS, "kind")
     text = "Effects with an unknown outcome."
@@ -217,6 +226,23 @@ def _runs(present: _Sums, totals: _Sums, now: datetime) -> Iterator[Metric]:
         "Effects not repeated, because their recorded outcome was returned.",
         totals.all(cells.SKIPPED),
     )
+
+
+def _by_agent(offered: list[Cell], agents: dict[int, str]) -> dict[str, Counter[str]]:
+    """Return the number of unclaimed runs by code version, of each agent."""
+    found: dict[str, Counter[str]] = {}
+    for cell in offered:
+        found.setdefault(agents.get(cell.agent, ""), Counter())[cell.part] += cell.number
+    return found
+
+
+def _largest(numbers: Counter[str], others: str) -> list[tuple[str, int]]:
+    """Return the largest numbers, and the sum of the others under the name ``others``, so that a label stays bounded."""
+    in_order = sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = Counter(dict(in_order[:MAX_VERSIONS]))
+    if in_order[MAX_VERSIONS:]:
+        shown[others] += sum(number for _, number in in_order[MAX_VERSIONS:])
+    return sorted(shown.items())
 
 
 def _messages(present: _Sums, now: datetime) -> Iterator[Metric]:

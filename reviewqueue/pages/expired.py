@@ -5,6 +5,7 @@ A restart that needs no review of effects is one button here. Otherwise it start
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,10 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger import clock
@@ -23,23 +27,19 @@ from reviewqueue.pages.call_labels import Labels, labels_of, request_heading_for
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.inbox.list_request import ListRequest, read_list
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
-from reviewqueue.pages.runs.run_actions import LONGEST_REASON
+from reviewqueue.pages.runs.run_actions import LONGEST_REASON, reason_too_long
 from reviewqueue.queries import expired as lapsed
 from reviewqueue.queries.expired import ExpiredPage, ExpiredRequest
 from reviewqueue.queries.inbox_filters import InboxFilters
+from reviewqueue.queries.replica import reads_replica
 from reviewqueue.resume_gateway import get_visible_interrupt
+from reviewqueue.templatetags.icons import person_name
+from reviewqueue.text.hidden_characters import render_exact
 from runs.states import OnExpiry
 
-DEFAULT_REASON = "No answer in time; ask again"
+DEFAULT_REASON = gettext_lazy("No answer in time; ask again")
 STANDING, EVERY = "standing", ""
 _LONGEST_QUERY = 500
-_EFFECT_LABELS: dict[str, str] = {
-    EffectStatus.APPLIED: "applied",
-    EffectStatus.COMPENSATED: "compensated",
-    EffectStatus.FAILED: "failed",
-    EffectStatus.UNKNOWN: "unknown",
-    EffectStatus.INTENDED: "in progress",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,8 @@ class ShownLapse:
     title: SafeString
     plain: str
     queues: list[str]
+    assignees: str
+    who_can: str
     followed: str
     run_word: str
     run_icon: str
@@ -91,6 +93,7 @@ def read_asked(query: QueryDict) -> ExpiredAsked:
 
 
 @require_safe
+@reads_replica
 def expired(request: PageRequest) -> HttpResponse:
     """List the requests that passed their deadline without an answer."""
     wanted = read_asked(request.GET)
@@ -110,8 +113,8 @@ def expired_context(found: ExpiredPage, wanted: ExpiredAsked, *, now: datetime) 
         "asked": wanted,
         "preset": DEFAULT_REASON,
         "lists": [
-            ("All expired", wanted.address(standing=False), not wanted.standing),
-            ("Can be restarted", wanted.address(standing=True), wanted.standing),
+            (_("All expired"), wanted.address(standing=False), not wanted.standing),
+            (_("Can be restarted"), wanted.address(standing=True), wanted.standing),
         ],
         "queues": _also(wanted.filters.queue, [(slug, code_labels.queue_title(slug)) for slug in found.queues]),
         "agents": _also(wanted.filters.agent, [(slug, slug) for slug in found.agents]),
@@ -126,21 +129,21 @@ def _empty_list(wanted: ExpiredAsked, *, is_continued: bool) -> EmptyState:
     if is_continued:
         return EmptyState(
             picture="none-waiting",
-            heading="End of the list",
-            text="The runs of this page were restarted in the meantime.",
+            heading=_("End of the list"),
+            text=_("The runs of this page were restarted in the meantime."),
             url=wanted.address(),
-            button="Back to the start",
+            button=_("Back to the start"),
         )
     if wanted.standing or wanted.filters.any:
         return EmptyState(
             picture="no-match",
-            heading="No matching requests",
-            text="No expired request that you can see matches the filters.",
+            heading=_("No matching requests"),
+            text=_("No expired request that you can see matches the filters."),
             url=reverse("expired"),
-            button="Show all expired requests",
+            button=_("Show all expired requests"),
         )
-    text = "Requests that pass their deadline without an answer are listed here."
-    return EmptyState(picture="none-waiting", heading="No expired requests", text=text)
+    text = _("Requests that pass their deadline without an answer are listed here.")
+    return EmptyState(picture="none-waiting", heading=_("No expired requests"), text=text)
 
 
 def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -150,21 +153,37 @@ def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def shown_lapse(row: ExpiredRequest, labels: Labels) -> ShownLapse:
     title, plain = request_heading_for_row(row.interrupt, row.interrupt.row_proposal, labels)
-    word, icon, tone, _ = code_labels.RUN_LABELS[row.run.status]
+    word, icon, tone, _ = code_labels.run_label(row.run.status)
     return ShownLapse(
         lapse=row,
         title=title,
         plain=plain,
         queues=[code_labels.queue_title(slug) for slug in row.asked],
+        assignees=_names([person_name(person) for person in row.assignees]),
+        who_can=_names(row.who_can),
         followed=_followed(row),
         run_word=word,
         run_icon=icon,
         run_tone=tone,
-        effects=[
-            f"{row.outcomes[status]} {words}" for status, words in _EFFECT_LABELS.items() if row.outcomes.get(status)
-        ],
+        effects=_effect_texts(row.outcomes),
         offers="" if row.why_not or not row.can_be_restarted else "ask" if row.questions else "press",
     )
+
+
+def _names(names: Iterable[str]) -> SafeString:
+    return format_html_join(", ", "{}", ((render_exact(name, one_line=True),) for name in names))
+
+
+def _effect_texts(outcomes: Mapping[str, int]) -> list[str]:
+    """Return the number of effects with each outcome."""
+    texts: dict[str, str] = {
+        EffectStatus.APPLIED: _("{number} applied"),
+        EffectStatus.COMPENSATED: _("{number} compensated"),
+        EffectStatus.FAILED: _("{number} failed"),
+        EffectStatus.UNKNOWN: _("{number} unknown"),
+        EffectStatus.INTENDED: _("{number} in progress"),
+    }
+    return [text.format(number=outcomes[status]) for status, text in texts.items() if outcomes.get(status)]
 
 
 def _followed(row: ExpiredRequest) -> str:
@@ -172,14 +191,14 @@ def _followed(row: ExpiredRequest) -> str:
     if not row.do:
         return ""
     if row.do == OnExpiry.RESUME:
-        return "The agent was notified and continued without an answer."
+        return _("The agent was notified and continued without an answer.")
     if row.do == OnExpiry.DEFAULT:
-        verdict = code_labels.VERDICT_DONE.get("" if row.decision is None else row.decision.verdict, "answered")
-        ended = " This ended the run." if row.ended_run else ""
-        return f"By its policy it counted as {verdict}.{ended}"
+        verdict = code_labels.verdict_done("" if row.decision is None else row.decision.verdict)
+        counted = _("By its policy it counted as {verdict}.").format(verdict=verdict)
+        return f"{counted} {_('This ended the run.')}" if row.ended_run else counted
     if row.ended_run:
-        return f"The run ended as {'failed' if row.do == OnExpiry.FAIL else 'expired'}."
-    return "Another request of the run stayed open."
+        return _("The run ended as failed.") if row.do == OnExpiry.FAIL else _("The run ended as expired.")
+    return _("Another request of the run stayed open.")
 
 
 @require_POST
@@ -190,21 +209,20 @@ def restart(request: PageRequest, interrupt_id: str) -> HttpResponse:
     wanted = read_asked(QueryDict(request.POST.get("list", "")[:_LONGEST_QUERY]))
     back = wanted.address(after=wanted.rest.after)
     if not 0 < len(reason) <= LONGEST_REASON or "\x00" in reason:
-        messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
+        messages.error(request, reason_too_long())
         return redirect_page(request, back)
     try:
         run = lapsed.restart_expired(request.user, interrupt_id, reason=reason)
     except NotFound:
         raise
     except PayloadInvalid:
-        messages.error(request, "The run was not restarted: review its failed or compensated effects first.")
+        messages.error(request, _("The run was not restarted: review its failed or compensated effects first."))
         return redirect_page(
             request, f"{reverse('run', args=[get_visible_interrupt(request.user, interrupt_id).run.public_id])}#actions"
         )
     except Refusal as refusal:
-        messages.error(request, f"The run was not restarted. {refusal.detail}")
+        messages.error(request, f"{_('The run was not restarted.')} {refusal.detail}")
     else:
-        messages.success(
-            request, f"Restarted as epoch {run.epoch}. The run continues when its facts have been checked."
-        )
+        done = _("Restarted as epoch {number}. The run continues when its facts have been checked.")
+        messages.success(request, done.format(number=run.epoch))
     return redirect_page(request, back)

@@ -16,6 +16,7 @@ from django.contrib.auth.models import AbstractUser
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.utils.text import capfirst
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from ledger import clock
@@ -119,23 +120,27 @@ def _moved(interrupt: Interrupt, seen: str, *, reader: AbstractUser, now: dateti
     if interrupt.status != InterruptStatus.WAITING:
         return _closed(interrupt)
     if interrupt.state_version != version:
-        words = f"You see version {version}; the current version is {interrupt.state_version}. Your input is kept."
-        return Moved(strong="The request has changed.", words=words, is_inert=True, reads_again=True)
+        words = _("You see version {version}; the current version is {state_version}. Your input is kept.").format(
+            version=version, state_version=interrupt.state_version
+        )
+        return Moved(strong=_("The request has changed."), words=words, is_inert=True, reads_again=True)
     if is_past_deadline(interrupt, now=now):
-        return Moved(strong="The deadline has passed.", words=code_labels.deadline_outcome(interrupt), is_inert=True)
+        return Moved(strong=_("The deadline has passed."), words=code_labels.deadline_outcome(interrupt), is_inert=True)
     if interrupt.level > level:
-        words = f"The request was escalated to {code_labels.queue_name(interrupt.queue)} with a new deadline."
+        words = _("The request was escalated to {queue} with a new deadline.").format(
+            queue=code_labels.queue_name(interrupt.queue)
+        )
         if permissions.why_not_decide(reader, interrupt) is not None:
-            words += " You can read it, but not decide it. Your input stays on this page."
-            return Moved(strong="No answer in time.", words=words, is_inert=True)
-        return Moved(strong="No answer in time.", words=words, is_inert=False, reads_again=True)
+            words += " " + _("You can read it, but not decide it. Your input stays on this page.")
+            return Moved(strong=_("No answer in time."), words=words, is_inert=True)
+        return Moved(strong=_("No answer in time."), words=words, is_inert=False, reads_again=True)
     holds = _claimer(interrupt, now=now)
     if holds not in (0, reader.pk) and holds != holder and interrupt.claimed_by is not None:
-        strong = f"{_name(interrupt.claimed_by)} claimed this request."
-        return Moved(strong=strong, words="The claim ends", is_inert=True, at=interrupt.claimed_until)
+        strong = _("{person} claimed this request.").format(person=_name(interrupt.claimed_by))
+        return Moved(strong=strong, words=_("The claim ends"), is_inert=True, at=interrupt.claimed_until)
     if holder and holds == 0:
-        strong = "Your claim has ended." if holder == reader.pk else "The claim has ended."
-        words = "Others can claim it; you can still decide." if holder == reader.pk else "You can claim it now."
+        strong = _("Your claim has ended.") if holder == reader.pk else _("The claim has ended.")
+        words = _("Others can claim it; you can still decide.") if holder == reader.pk else _("You can claim it now.")
         return Moved(strong=strong, words=words, is_inert=False, reads_again=holder != reader.pk)
     if f"{found[5]}{found[6]}" != _votes_mark(interrupt):
         return _voted(interrupt, had=int(found[5]), reader=reader)
@@ -147,30 +152,36 @@ def _voted(interrupt: Interrupt, *, had: int, reader: AbstractUser) -> Moved | N
     so_far = _votes_on(interrupt)
     if so_far is None:
         return None
-    count = f"{so_far.counted} of {so_far.needed} approvals so far"
+    count = _("{counted} of {needed} approvals so far").format(counted=so_far.counted, needed=so_far.needed)
     if so_far.includes(reader):
-        words = f"{count}; other reviewers must add the rest."
-        return Moved(strong="You approved this on another page.", words=words, is_inert=True)
+        words = _("{count}; other reviewers must add the rest.").format(count=count)
+        return Moved(strong=_("You approved this on another page."), words=words, is_inert=True)
     if so_far.counted < had or not so_far.votes:
-        return Moved(strong="An approval was undone.", words=f"{count}.", is_inert=False, reads_again=True)
+        return Moved(strong=_("An approval was undone."), words=f"{count}.", is_inert=False, reads_again=True)
     last = so_far.votes[-1].by
-    strong = f"{_name(last)} approved this." if last is not None else "A reviewer approved this."
-    more = "one more is needed" if so_far.missing == 1 else f"{so_far.missing} more are needed"
+    strong = (
+        _("{person} approved this.").format(person=_name(last)) if last is not None else _("A reviewer approved this.")
+    )
+    more = (
+        _("one more is needed")
+        if so_far.missing == 1
+        else _("{missing} more are needed").format(missing=so_far.missing)
+    )
     if so_far.missing == 1 and permissions.why_not_decide(reader, interrupt) is None:
-        more = "yours is the last"
+        more = _("yours is the last")
     return Moved(strong=strong, words=f"{count}; {more}.", is_inert=False, reads_again=True)
 
 
 def _closed(interrupt: Interrupt) -> Moved:
     winner = find_winning_decision(interrupt)
     if winner is None:
-        strong = f"This was {code_labels.closed_label(interrupt)[0]}."
-        words = "It cannot be decided any more. Your input is kept."
+        strong = _("This was {status}.").format(status=code_labels.closed_label(interrupt)[0])
+        words = _("It cannot be decided any more. Your input is kept.")
         return Moved(strong=strong, words=words, is_inert=True, is_closed=True, at=interrupt.closed_at)
     who = capfirst(code_labels.decider_label(winner, interrupt.kind))
     return Moved(
         strong=f"{who} {code_labels.done_label(winner, interrupt.kind)}.",
-        words="The request is closed. Your input is kept.",
+        words=_("The request is closed. Your input is kept."),
         is_inert=True,
         is_closed=True,
         at=winner.created_at,

@@ -118,19 +118,19 @@ def _errors(chosen: ChosenPreferences) -> dict[str, str]:
     """Return a sentence for each wrong field."""
     errors = {}
     if chosen.frequency not in _Frequency.values:
-        errors["frequency"] = "Choose at once, once an hour or once a day."
+        errors["frequency"] = _("Choose at once, once an hour or once a day.")
     if _time_of(chosen.daily_at) is None:
-        errors["daily_at"] = "Enter a time such as 08:00."
+        errors["daily_at"] = _("Enter a time such as 08:00.")
     if bool(chosen.quiet_from) != bool(chosen.quiet_until):
-        errors["quiet_from"] = "Enter both times of the quiet hours, or none."
+        errors["quiet_from"] = _("Enter both times of the quiet hours, or none.")
     elif any(value and _time_of(value) is None for value in (chosen.quiet_from, chosen.quiet_until)):
-        errors["quiet_from"] = "Enter times such as 20:00 and 07:00."
+        errors["quiet_from"] = _("Enter times such as 20:00 and 07:00.")
     if find_time_zone(chosen.time_zone) is None:
-        errors["time_zone"] = "Choose a time zone from the list, such as Europe/Berlin."
+        errors["time_zone"] = _("Choose a time zone from the list, such as Europe/Berlin.")
     if chosen.language and not languages.is_offered(chosen.language):
         errors["language"] = _("Choose one of the listed languages.")
     if any(value not in _MinRisk.values for value in chosen.queues.values()):
-        errors["queues"] = "Choose one of the listed risks for each queue."
+        errors["queues"] = _("Choose one of the listed risks for each queue.")
     return errors
 
 

@@ -21,6 +21,7 @@ from reviewqueue.pages.runs.run_context import run_context, runs_context
 from reviewqueue.queries import page_queries
 from reviewqueue.queries.dead_letters import count_dead_letters
 from reviewqueue.queries.open_requests import shown_number
+from reviewqueue.queries.replica import reads_replica
 from runs.states import RunStatus
 
 _SLUG = re.compile(r"[-a-zA-Z0-9_]{1,60}")
@@ -62,6 +63,7 @@ def following(request: PageRequest, interrupt_id: str) -> HttpResponse:
 
 
 @require_safe
+@reads_replica
 def runs(request: PageRequest) -> HttpResponse:
     """List the runs that the reader can see, or only those started for the reader or stranded."""
     status, agent = request.GET.get("status", ""), request.GET.get("agent", "")

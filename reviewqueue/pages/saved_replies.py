@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
+from reviewqueue import permissions
 from reviewqueue.inbox_preferences import saved_replies
-from reviewqueue.inbox_preferences.saved_filters import led_queues
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
@@ -70,7 +70,7 @@ def replies(request: PageRequest) -> HttpResponse:
 
 
 def _page(request: PageRequest, texts: dict[str, str], *, problem: str = "") -> HttpResponse:
-    led = {queue.slug: code_labels.queue_title(queue.slug) for queue in led_queues(request.user)}
+    led = {queue.slug: code_labels.queue_title(queue.slug) for queue in permissions.led_queues(request.user)}
     shown = [
         ShownReply(
             pk=saved.pk,

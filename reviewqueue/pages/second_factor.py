@@ -34,6 +34,8 @@ from django.contrib.auth.models import AbstractUser
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ledger.actors import person_actor
 from reviewqueue.accounts import second_factors, sessions
@@ -58,8 +60,10 @@ class SecondFactorAdapter(DefaultMFAAdapter):
             return _cipher().decrypt(encrypted_text.encode()).decode()
         except InvalidToken:
             raise ValidationError(
-                "This server cannot read your second factor, because its SECRET_KEY has changed. "
-                "An operator can reset your second factor.",
+                _(
+                    "This server cannot read your second factor, because its SECRET_KEY has changed. "
+                    "An operator can reset your second factor."
+                ),
                 code="unreadable",
             ) from None
 
@@ -72,12 +76,14 @@ class SecondFactorAdapter(DefaultMFAAdapter):
 
     def generate_authenticator_name(self, user: AbstractUser, type: str) -> str:  # noqa: A002  allauth's name
         count = Authenticator.objects.filter(user=user.pk, type=type).count()
-        return f"Passkey {count + 1}"
+        return _("Passkey {number}").format(number=count + 1)
 
 
 SecondFactorAdapter.error_messages = DefaultMFAAdapter.error_messages | {
-    "cannot_delete_authenticator": "Your role needs a second factor. Add another one before you remove this one.",
-    "incorrect_code": "This is not a current code, or it was used already.",
+    "cannot_delete_authenticator": gettext_lazy(
+        "Your role needs a second factor. Add another one before you remove this one."
+    ),
+    "incorrect_code": gettext_lazy("This is not a current code, or it was used already."),
 }
 
 
@@ -113,7 +119,7 @@ class CredentialField(forms.JSONField):
         if read is not None and not isinstance(read, dict):
             read = None
         if read is None:
-            raise ValidationError("This is no answer of a passkey. Try again.", code="invalid")
+            raise ValidationError(_("This is no answer of a passkey. Try again."), code="invalid")
         return read
 
 
@@ -126,13 +132,13 @@ class _PasskeyForm(forms.Form):
         try:
             super()._clean_fields()  # type: ignore[misc]
         except _FORGED:
-            self.add_error("credential", "This is no answer of a passkey. Try again.")
+            self.add_error("credential", _("This is no answer of a passkey. Try again."))
 
     def _clean_form(self) -> None:
         try:
             super()._clean_form()  # type: ignore[misc]
         except _FORGED:
-            self.add_error("credential", "This is no answer of a passkey. Try again.")
+            self.add_error("credential", _("This is no answer of a passkey. Try again."))
 
 
 _FORGED = (
@@ -148,9 +154,11 @@ _FORGED = (
 
 
 class AddPasskeyForm(_PasskeyForm, AddWebAuthnForm):
-    name = forms.CharField(label="Name of the passkey", required=False, max_length=MAX_NAME_LENGTH)
+    name = forms.CharField(label=gettext_lazy("Name of the passkey"), required=False, max_length=MAX_NAME_LENGTH)
     credential = CredentialField()
-    passwordless = forms.BooleanField(label="Sign in with this passkey alone, without a password", required=False)
+    passwordless = forms.BooleanField(
+        label=gettext_lazy("Sign in with this passkey alone, without a password"), required=False
+    )
 
 
 class UsePasskeyForm(_PasskeyForm, AuthenticateWebAuthnForm):
@@ -169,12 +177,12 @@ class SignInByPasskeyForm(_PasskeyForm, LoginWebAuthnForm):
     def clean_credential(self) -> Authenticator:
         used: Authenticator = super().clean_credential()
         if not used.data.get(SIGNS_IN_ALONE):
-            raise ValidationError("This passkey is a second factor. Sign in with your password first.")
+            raise ValidationError(_("This passkey is a second factor. Sign in with your password first."))
         return used
 
 
 class RenamePasskeyForm(EditWebAuthnForm):
-    name = forms.CharField(label="Name of the passkey", max_length=MAX_NAME_LENGTH)
+    name = forms.CharField(label=gettext_lazy("Name of the passkey"), max_length=MAX_NAME_LENGTH)
 
 
 # --- views ------------------------------------------------------------------------------------------------------------

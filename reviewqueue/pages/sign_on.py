@@ -21,6 +21,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 from requests import RequestException
@@ -60,18 +61,18 @@ class SignOnAdapter(DefaultSocialAccountAdapter):
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **named: Any) -> None:
         """Show one page for every fault of the provider, of the network, and of a callback that was not begun here."""
-        sentence = "The sign-on did not succeed. Try again; if that fails too, tell an operator."
+        sentence = _("The sign-on did not succeed. Try again; if that fails too, tell an operator.")
         raise ImmediateHttpResponse(_refusal(request, sentence, status=401))
 
 
 def _admit(sociallogin: SocialLogin) -> None:
     """Set the person of the sign-in and link the provider's subject to them. Raises ``SignOnRefused``."""
     if sociallogin.state.get("process") != "login":
-        raise SignOnRefused("This sign-on was not begun on the sign-in page.")
+        raise SignOnRefused(_("This sign-on was not begun on the sign-in page."))
     account, data = sociallogin.account, sociallogin.account.extra_data
     of_token, of_userinfo = data.get("id_token") or {}, data.get("userinfo") or {}
     if not of_token or of_userinfo.get("sub", of_token.get("sub")) != of_token.get("sub"):
-        raise SignOnRefused("Your sign-on provider names two different people.")
+        raise SignOnRefused(_("Your sign-on provider names two different people."))
     claims = {**of_token, **of_userinfo}
     if of_userinfo.get("email") not in (None, of_token.get("email")):
         claims["email_verified"] = of_userinfo.get("email_verified")  # the token's is about another address
@@ -79,7 +80,7 @@ def _admit(sociallogin: SocialLogin) -> None:
     known = linked or _find_by_address(claims, account.provider)
     person = admit(claims, known=known, is_linked=linked is not None)
     if person.is_active and not has_any_role(person):
-        raise SignOnRefused("None of your groups has a role here.")
+        raise SignOnRefused(_("None of your groups has a role here."))
     account.extra_data = {"id_token": {name: of_token.get(name) for name in ("iss", "sub")}}
     account.user = sociallogin.user = person
     account.save()
@@ -91,7 +92,7 @@ def _find_by_address(claims: dict[str, Any], provider: str) -> Any:
         return None
     person = get_user_model().objects.filter(username=verified_address(claims)).first()
     if person is not None and SocialAccount.objects.filter(user=person, provider=provider).exists():
-        raise SignOnRefused("Your e-mail address belongs to another account of your sign-on provider.")
+        raise SignOnRefused(_("Your e-mail address belongs to another account of your sign-on provider."))
     return person
 
 
@@ -133,7 +134,7 @@ def sign_on(request: HttpRequest) -> HttpResponse:
     try:
         response = provider.get_provider().redirect(request, process="login", next_url=back or None)
     except (RequestException, ValueError, KeyError):
-        return _refusal(request, "The sign-on provider cannot be reached. Try again later.", status=503)
+        return _refusal(request, _("The sign-on provider cannot be reached. Try again later."), status=503)
     if not isinstance(response, HttpResponseRedirect):
         return response
     return render(request, "account/sign_on.html", context | {"address": response.url})
@@ -149,7 +150,7 @@ def sign_on_callback(request: HttpRequest) -> HttpResponse:
         response: HttpResponse = view(request)
     except (ValueError, KeyError, TypeError, AttributeError):
         # What the provider answered has another form than the protocol says.
-        return _refusal(request, "The sign-on provider gave an answer that cannot be read.", status=502)
+        return _refusal(request, _("The sign-on provider gave an answer that cannot be read."), status=502)
     return response
 
 

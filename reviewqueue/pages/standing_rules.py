@@ -18,7 +18,7 @@ from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps, parse
 from reviewqueue import permissions
-from reviewqueue.pages.code_labels import VERDICT_DONE
+from reviewqueue.pages.code_labels import verdict_done
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.queries.pagination import find_primary_key
 from reviewqueue.standing_rules import administration
@@ -93,7 +93,7 @@ def rules(request: PageRequest) -> HttpResponse:
         "now": now,
         "rules": [_shown(row, now=now) for row in rows[:PAGE_SIZE]],
         "next": rows[PAGE_SIZE - 1].public_id if len(rows) > PAGE_SIZE else "",
-        "may_add": administration.led_queues(request.user).exists(),
+        "may_add": permissions.led_queues(request.user).exists(),
     }
     return render_page(request, "standing_rules/page.html", context)
 
@@ -146,7 +146,7 @@ def revoke(request: PageRequest, rule_id: str) -> HttpResponse:
 @not_found_if_invisible
 def new_rule(request: PageRequest) -> HttpResponse:
     """Show the form of a rule, empty or filled in from a request; preview it; add it."""
-    if not administration.led_queues(request.user).exists():
+    if not permissions.led_queues(request.user).exists():
         raise NotFound
     if request.method != "POST":
         texts, rows = _from_request(_example(request))
@@ -179,7 +179,7 @@ def _form_page(
     faults: dict[str, str] | None = None,
     problem: str = "",
 ) -> HttpResponse:
-    led, faults = list(administration.led_queues(request.user)), faults or {}
+    led, faults = list(permissions.led_queues(request.user)), faults or {}
     marked = [
         BoundRow(
             pointer=row.pointer,
@@ -212,7 +212,7 @@ def _form_page(
 
 
 def _verdict_texts(preview: administration.RulePreview) -> list[str]:
-    return [f"{count} {VERDICT_DONE.get(verdict, verdict)}" for verdict, count in preview.verdicts.items()]
+    return [f"{count} {verdict_done(verdict)}" for verdict, count in preview.verdicts.items()]
 
 
 def _example(request: PageRequest) -> Interrupt | None:
@@ -250,11 +250,15 @@ def _pointer_to(name: str) -> str:
 
 
 def _rows_of(name: str, value: Any) -> list[BoundRow]:
-    """Return the rows for a member: none for an object or array, two for a number that is not negative."""
-    if isinstance(value, dict | list):
+    """Return the rows for a member, two for a number that is not negative.
+
+    None for an object or array, and for the value of a member that is named like a secret.
+    """
+    number = read_number(value)
+    is_secret = number is None and administration.names_secret(_pointer_to(name))
+    if is_secret or isinstance(value, dict | list):
         return []
     row = _row_of(name, value)
-    number = read_number(value)
     least = number is not None and number >= 0
     return [row, BoundRow(pointer=row.pointer, test="at_least", value="0")] if least else [row]
 
@@ -278,7 +282,7 @@ def _posted_rows(form: QueryDict) -> list[BoundRow]:
     return [row for row in rows if row.pointer or row.value]
 
 
-def _read_terms(texts: dict[str, str], rows: list[BoundRow]) -> dict[str, Any]:
+def _read_terms(texts: dict[str, str], rows: list[BoundRow]) -> administration.StatedTerms:
     """Return what the form states. Raises ``PayloadInvalid`` for a text that is no number or time."""
     uses, ends_at = texts["max_uses"], None
     if not (uses.isascii() and uses.isdecimal() and len(uses) < 6):
@@ -290,9 +294,16 @@ def _read_terms(texts: dict[str, str], rows: list[BoundRow]) -> dict[str, Any]:
     for name in ("reason", "call"):
         if not texts[name]:
             raise PayloadInvalid.at(f"/{name}", "is missing")
-    bounds = [{"pointer": row.pointer, "test": row.test, "value": _bound_value(row)} for row in rows]
-    named = {name: texts[name] for name in ("queue", "agent", "reason", "call", "note")}
-    return {**named, "bounds": bounds, "max_uses": int(uses), "ends_at": ends_at}
+    return {
+        "queue": texts["queue"],
+        "agent": texts["agent"],
+        "reason": texts["reason"],
+        "call": texts["call"],
+        "note": texts["note"],
+        "bounds": [{"pointer": row.pointer, "test": row.test, "value": _bound_value(row)} for row in rows],
+        "max_uses": int(uses),
+        "ends_at": ends_at,
+    }
 
 
 def _bound_value(row: BoundRow) -> Any:

@@ -1,6 +1,7 @@
 """The open requests that a person may see, by groups of equal queue, agent, reason and risk. Read-only.
 
-The index ``open_waits_by_group`` has one range for each group, sorted by deadline. The groups are found by one jump in the
+The index ``open_waits_by_group`` has one range for each group, sorted by deadline, and
+``open_waits_by_group_and_age`` one sorted by age. The groups are found by one jump in the
 index each; a list is merged from the groups that pass its filters, and a count adds up their lengths. So no list or count
 depends on how many requests are open.
 """
@@ -23,8 +24,7 @@ from reviewqueue.permissions import VisibleScope, make_scope, scope_rows
 from reviewqueue.queries.decidable import COLUMNS as DECIDABLE_COLUMNS
 from reviewqueue.queries.decidable import decidable_sql
 from reviewqueue.queries.inbox_filters import ORDERS, InboxFilters
-from reviewqueue.queries.ordered_branches import Statement, compile_branch, compile_branches, first_keys, keys_subquery
-from reviewqueue.queries.visible_ranges import interrupt_ranges
+from reviewqueue.queries.ordered_branches import Statement, compile_branch, first_keys, keys_subquery
 from runs.models import Interrupt, Run
 from runs.states import RISK_RANK, InterruptStatus
 
@@ -161,8 +161,6 @@ class OpenRequests:
             waiting = waiting.filter(filter_after_open(after, filters.order))
         if before is not None:
             waiting = waiting.filter(filter_before_open(before, filters.order))
-        if "deadline" not in filters.order:
-            return self._branches_by_age(waiting, filters, order, limit, are_decided=are_decided)
         texts: dict[bool, Statement | None] = {}
         branches = []
         for group in self.groups:
@@ -173,7 +171,7 @@ class OpenRequests:
             has_queue = group.queue_id is not None
             if has_queue not in texts:
                 of_group = waiting.filter(_of_group(has_queue=has_queue))
-                null = () if has_queue else ("queue_id",) if before is None else ("-queue_id",)
+                null = () if has_queue else ("-queue_id",) if order[0].startswith("-") else ("queue_id",)
                 texts[has_queue] = compile_branch(of_group, order, limit, all_null=null)
             text = texts[has_queue]
             if text is not None:
@@ -181,26 +179,6 @@ class OpenRequests:
         own = None if self.scope.everything or are_decided else self.own(waiting, filters)
         own_branch = None if own is None else compile_branch(own, order, limit)
         return branches if own_branch is None else [*branches, own_branch]
-
-    def _branches_by_age(
-        self,
-        waiting: QuerySet[Interrupt],
-        filters: InboxFilters,
-        order: tuple[str, ...],
-        limit: int,
-        *,
-        are_decided: bool,
-    ) -> list[Statement]:
-        """Return the branches of an order by age: a group is sorted by deadline, so the ranges are those of queue and
-        status, or of agent and status.
-        """
-        named = waiting.filter(**filters.columns)
-        if filters.risk:
-            named = named.filter(risk_rank=RISK_RANK[filters.risk])
-        if are_decided:
-            decided = [Q(queue=queue, status=InterruptStatus.WAITING) for queue in sorted(self.scope.decides)]
-            return compile_branches(named, decided, order, limit)
-        return compile_branches(named, interrupt_ranges(self.scope, [InterruptStatus.WAITING]), order, limit)
 
     def own(self, rows: QuerySet[Interrupt], filters: InboxFilters = NO_FILTERS) -> QuerySet[Interrupt]:
         """Return those of the rows that the person sees only because they started the run."""

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
-from django.db import connection
+from django.db import connection, connections
 from django.db.models import BigIntegerField, Q, QuerySet
 from django.db.models.expressions import RawSQL
+
+from reviewqueue.queries.replica import reading_alias
 
 #: Branches of one statement; SQLite allows 500, and limits the parameters.
 MAX_BRANCHES = 100
@@ -61,7 +63,7 @@ def first_keys(
     found: list[tuple[Any, ...]] = []
     for part in _parts(branches):
         text, params = _merged(part, order, limit, is_distinct=is_distinct)
-        with connection.cursor() as cursor:
+        with connections[reading_alias()].cursor() as cursor:
             cursor.execute(text, params)
             found += cursor.fetchall()
     if len(branches) > MAX_BRANCHES:
@@ -76,7 +78,7 @@ def count_keys(branches: Sequence[Statement], order: Sequence[str], limit: int) 
     number = 0
     for part in _parts(branches):
         text, params = _merged(part, order, limit)
-        with connection.cursor() as cursor:
+        with connections[reading_alias()].cursor() as cursor:
             cursor.execute(f"SELECT count(*) FROM ({text}) AS counted", params)  # noqa: S608  our own
             number += int(cursor.fetchone()[0])
     return min(number, limit)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.db import connection
+from django.db import connections
 from django.db.models import Count
 
 from reviewqueue.queries.ordered_branches import compile_branch
+from reviewqueue.queries.replica import reading_alias
 from runs.models import Agent, Run
 from runs.states import FINAL, RunStatus
 
@@ -26,7 +27,7 @@ def count_open_runs(agents: Sequence[Agent]) -> dict[int, int]:
     for at in range(0, len(branches), 100):  # SQLite allows 500 parts of a UNION
         some = [branch for branch in branches[at : at + 100] if branch is not None]
         union = " UNION ALL ".join(f"SELECT * FROM ({text}) AS of_status_{n}" for n, (text, _) in enumerate(some))  # noqa: S608  our own
-        with connection.cursor() as cursor:
+        with connections[reading_alias()].cursor() as cursor:
             cursor.execute(
                 f"SELECT agent_id, count(*) FROM ({union}) AS counted GROUP BY agent_id",  # noqa: S608
                 [param for _, params in some for param in params],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db import connection
+from django.db import connections
 from django.db.models import Q
 
 from reviewqueue.permissions import VisibleScope
 from reviewqueue.queries.ordered_branches import Statement, compile_branch, compile_branches, first_keys
+from reviewqueue.queries.replica import reading_alias
 from runs.models import Agent, Interrupt, Run
 from runs.states import RunStatus
 
@@ -84,7 +85,7 @@ def _asking_agents(queues: list[int], agent: int | None) -> list[tuple[int, int]
     """Return each queue with each agent that has asked its people."""
     if agent is not None or not queues:
         return [(queue, agent) for queue in queues if agent is not None]
-    with connection.cursor() as cursor:
+    with connections[reading_alias()].cursor() as cursor:
         cursor.execute(_ASKING_AGENTS.format(queues=", ".join(str(int(queue)) for queue in queues)))
         return cursor.fetchall()
 

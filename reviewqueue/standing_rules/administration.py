@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from ledger import clock
@@ -22,6 +22,7 @@ from ledger.actors import person_actor
 from ledger.errors import NotFound, PayloadInvalid
 from ledger.exact_json import null_if_longer
 from reviewqueue import permissions
+from reviewqueue.drafts import is_secret_name
 from reviewqueue.standing_rules.eligibility import (
     are_free,
     covers,
@@ -75,12 +76,6 @@ class RulePreview:
     newest: int = 0
 
 
-def led_queues(person: AbstractUser) -> QuerySet[Queue]:
-    """Return the queues that the person leads, by name."""
-    leads = Queue.objects.filter(leads__user=person.pk) if person.is_active else Queue.objects.none()
-    return leads.order_by("slug")
-
-
 def agents_of_queues(queues: Iterable[Queue]) -> QuerySet[Agent]:
     """Return the agents that had a request in one of the queues, by name."""
     asked = Interrupt.objects.filter(queue__in=list(queues), agent=OuterRef("pk"))
@@ -88,8 +83,12 @@ def agents_of_queues(queues: Iterable[Queue]) -> QuerySet[Agent]:
 
 
 def visible_rules(person: AbstractUser) -> QuerySet[StandingRule]:
-    """Return the rules that the person can read, with their ``used`` count, newest first."""
-    rules = StandingRule.objects.select_related("queue", "agent", "made_by").annotate(used=used_count())
+    """Return the rules that the person can read, newest first, with their ``used`` count, and whether their lead still
+    ``may_have`` them.
+    """
+    may_have = ExpressionWrapper(permissions.maker_may_have_rule(), output_field=BooleanField())
+    rules = StandingRule.objects.select_related("queue", "agent", "made_by")
+    rules = rules.annotate(used=used_count(), may_have=may_have)
     if not person.is_active:
         return rules.none()
     if not permissions.is_operator(person):
@@ -115,21 +114,51 @@ def may_revoke(person: AbstractUser, rule: StandingRule) -> bool:
     return owns or permissions.is_lead_of(person, rule.queue) or permissions.is_owner_or_operator(person, rule.agent)
 
 
-def make_terms(
-    person: AbstractUser, *, queue: str, agent: str, bounds: Sequence[dict[str, Any]] = (), **terms: Any
-) -> RuleTerms:
+class StatedBound(TypedDict):
+    """A bound as a lead states it: the members of ``Bound``."""
+
+    pointer: str
+    test: str
+    value: Any
+
+
+class StatedTerms(TypedDict):
+    """What a lead states: the members of ``RuleTerms``, with the slugs of queue and agent."""
+
+    queue: str
+    agent: str
+    reason: str
+    call: str
+    bounds: NotRequired[Sequence[StatedBound]]
+    max_uses: int
+    ends_at: datetime
+    note: str
+
+
+def make_terms(person: AbstractUser, **terms: Unpack[StatedTerms]) -> RuleTerms:
     """Return the terms that a lead states. Raises ``NotFound`` for people who lead no queue, ``PayloadInvalid``."""
-    led = list(led_queues(person))
+    led = list(permissions.led_queues(person))
     if not led:
         raise NotFound
+    queue, agent = terms["queue"], terms["agent"]
     of_queue = next((it for it in led if it.slug == queue), None)
     if of_queue is None:
         raise PayloadInvalid.at("/queue", "must be a queue that you lead")
     of_agent = agents_of_queues([of_queue]).filter(slug=agent).first()
     if of_agent is None:
         raise PayloadInvalid.at("/agent", f"must be an agent that had a request in {queue}")
-    stated = RuleTerms(queue=of_queue, agent=of_agent, bounds=tuple(Bound(**bound) for bound in bounds), **terms)
+    stated = RuleTerms(
+        queue=of_queue,
+        agent=of_agent,
+        reason=terms["reason"],
+        call=terms["call"],
+        bounds=tuple(Bound(**bound) for bound in terms.get("bounds", ())),
+        max_uses=terms["max_uses"],
+        ends_at=terms["ends_at"],
+        note=terms["note"],
+    )
     check_terms(stated, now=clock.now())
+    _refuse_secret_values(stated.bounds)
     if not permissions.may_have_rules(person, of_queue, of_agent):
         raise NotPermitted(f"You own the agent {agent}, so another lead must decide its requests.")
     policy = current_policy(of_agent, stated.reason)
@@ -138,7 +167,21 @@ def make_terms(
     return stated
 
 
-def preview_rule(person: AbstractUser, **terms: Any) -> RulePreview:
+def names_secret(pointer: str) -> bool:
+    """Tell whether a JSON Pointer leads to a member that is named like a secret, or below one."""
+    return any(is_secret_name(name) for name in pointer.split("/"))
+
+
+def _refuse_secret_values(bounds: Sequence[Bound]) -> None:
+    for place, bound in enumerate(bounds):
+        if bound.test == "equals" and names_secret(bound.pointer):
+            raise PayloadInvalid.at(
+                f"/bounds/{place}/pointer",
+                "must not be a member that is named like a secret: the audit log and evidence files would show its value",
+            )
+
+
+def preview_rule(person: AbstractUser, **terms: Unpack[StatedTerms]) -> RulePreview:
     """Return what a rule with these terms would have decided. Nothing is stored."""
     stated, now = make_terms(person, **terms), clock.now()
     policy = current_policy(stated.agent, stated.reason)
@@ -184,7 +227,7 @@ def _compared(requests: QuerySet[Interrupt], *more: str) -> list[tuple[Any, ...]
 
 
 @transaction.atomic
-def add_rule(person: AbstractUser, **terms: Any) -> StandingRule:
+def add_rule(person: AbstractUser, **terms: Unpack[StatedTerms]) -> StandingRule:
     """Add a rule. It decides the waiting requests within it, and later ones."""
     stated, now = make_terms(person, **terms), clock.now()
     lock_head()
@@ -217,14 +260,14 @@ def revoke_by_command(rule_id: str, *, reason: str, actor: str) -> StandingRule:
 
 
 def status_of(rule: Any, *, now: datetime) -> str:
-    """Return what the rule is now (``STATUS_LABELS``). ``rule``: with its ``used`` count."""
+    """Return what the rule is now (``STATUS_LABELS``). ``rule``: one of ``visible_rules``."""
     if rule.revoked_at is not None:
         return "revoked"
     if rule.ends_at <= now:
         return "ended"
     if (rule.used or 0) >= rule.max_uses:
         return "used_up"
-    return "active" if permissions.may_have_rules(rule.made_by, rule.queue, rule.agent) else "idle"
+    return "active" if rule.may_have else "idle"
 
 
 def decisions_of(person: AbstractUser, rule: StandingRule, *, limit: int) -> list[Decision]:

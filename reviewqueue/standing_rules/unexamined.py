@@ -27,12 +27,8 @@ def has_requests_to_examine() -> bool:
 
 def active_rules(*, now: datetime) -> list[StandingRule]:
     """Return the rules that can decide now: in time, not used up, and their lead may still have them."""
-    rules = list(rules_in_time(now=now).annotate(used=used_count()))
-    return [
-        rule
-        for rule in rules
-        if (rule.used or 0) < rule.max_uses and permissions.may_have_rules(rule.made_by, rule.queue, rule.agent)
-    ]
+    rules = rules_in_time(now=now).filter(permissions.maker_may_have_rule()).annotate(used=used_count())
+    return [rule for rule in rules if (rule.used or 0) < rule.max_uses]
 
 
 def unexamined_requests(rule: StandingRule, *, now: datetime) -> QuerySet[Interrupt]:

@@ -6,16 +6,20 @@ with `members`, because `.items` would find a member named "items".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import template
 from django.template.context import Context
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from ledger.actors import actor_label
-from reviewqueue.pages import call_labels
+from reviewqueue.pages import call_labels, code_labels
 from reviewqueue.pages.interrupt.decision_evidence import render_value
+from reviewqueue.templatetags.icons import person_name
 from reviewqueue.text import agent_text, hidden_characters, json_values
 
 register = template.Library()
@@ -43,6 +47,48 @@ def actor_name(actor: Any) -> SafeString:
 def fields_label(interrupt: Any) -> str:
     """Return how many fields the form of a request has."""
     return call_labels.fields_label(interrupt)
+
+
+@register.simple_tag
+def join_texts(texts: Iterable[str]) -> SafeString:
+    """Return texts in bold, separated by spaces."""
+    return format_html_join(" ", "<b>{}</b>", ((visible_line(text),) for text in texts))
+
+
+@register.simple_tag
+def join_people(people: Iterable[Any]) -> SafeString:
+    """Return the names of people, separated by commas."""
+    return format_html_join(", ", "{}", ((visible_line(person_name(person)),) for person in people))
+
+
+@register.simple_tag
+def parent_runs(parents: Iterable[Any]) -> SafeString:
+    """Return the runs that contain a run, the closest first: "a run of orders “Order the hoist”, inside a run of ..."."""
+    quoted = (
+        format_html(
+            _("a run of {agent} {title}"),
+            agent=parent.agent.slug,
+            title=format_html('<q class="stated">{}</q>', visible_line(parent.title)),
+        )
+        for parent in parents
+    )
+    return format_html_join(_(", inside "), "{}", ((run,) for run in quoted))
+
+
+@register.simple_tag
+def request_links(interrupts: Iterable[Any]) -> SafeString:
+    """Return links to requests, by the agent's titles, separated by commas."""
+    return format_html_join(
+        ", ",
+        '<a href="{}"><q class="stated">{}</q></a>',
+        ((reverse("interrupt", args=[one.public_id]), visible_line(one.title)) for one in interrupts),
+    )
+
+
+@register.filter
+def part_label(part: str) -> str:
+    """Return a part of a request for a sentence: "the evidence"."""
+    return code_labels.part_label(part)
 
 
 @register.filter

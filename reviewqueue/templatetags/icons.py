@@ -14,6 +14,8 @@ from django.template.context import Context
 from django.template.loader import get_template
 from django.utils.safestring import SafeString, mark_safe
 
+from reviewqueue.pages import code_labels
+
 register = template.Library()
 
 THEMES = ("auto", "light", "dark")
@@ -46,6 +48,12 @@ def picture(name: str) -> SafeString:
 def risk_icon(risk: str) -> SafeString:
     """Return the bars of a risk; an unknown risk gets the icon `question`."""
     return drawing(f"risk-{risk}" if risk in RISKS else "question")
+
+
+@register.filter
+def risk_label(risk: str) -> str:
+    """Return the label of a risk: "High risk"."""
+    return code_labels.risk_label(risk)
 
 
 @lru_cache(maxsize=256)

@@ -132,6 +132,12 @@ class Interrupt(CoveredByPublicId, models.Model):
                 name="open_waits_by_group",
             ),
             models.Index(
+                # The same ranges by age.
+                fields=["queue", "agent", "reason", "risk_rank", "id"],
+                condition=Q(status=InterruptStatus.WAITING),
+                name="open_waits_by_group_and_age",
+            ),
+            models.Index(
                 fields=["remind_at"],
                 condition=Q(status=InterruptStatus.WAITING, remind_at__isnull=False),
                 name="waits_by_their_reminder",
@@ -259,7 +265,7 @@ class Decision(CoveredByPublicId, models.Model):
         db_index=False,
     )
     cause = models.CharField(max_length=20)
-    door = models.CharField(max_length=4, help_text="page or api; empty for the product itself", blank=True)
+    door = models.CharField(max_length=4, help_text="page, api or rule; empty for the product itself", blank=True)
     signal = models.ForeignKey(
         "runs.Signal",
         on_delete=models.PROTECT,

@@ -323,6 +323,13 @@ def schema_unsupported(worker: Caller) -> Reply:
     return worker.post("asks", the_wait(input_schema={"type": "strnig"}))
 
 
+def confirmation_required(worker: Caller) -> Reply:
+    interrupt, _ = a_waiting_interrupt(
+        worker, the_approval(proposal={"name": "pay", "arguments": {"to": "\u202e18000"}})
+    )
+    return a_reviewer_client().post(f"interrupts/{interrupt}/decisions", {"state_version": 1, "verdict": "approve"})
+
+
 def second_factor_required(worker: Caller) -> Reply:
     builders.change_policies(second_factor="always")
     interrupt, _ = a_waiting_interrupt(worker)

@@ -21,6 +21,7 @@ from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.api.calls import a_reviewer_client
 from tests.browser.test_reviewing import choose, decide_elsewhere, lenas, open_wait, sign_in, without_script
+from tests.own_processes import eventually
 from tests.pages import desk
 
 __all__ = ["lenas", "without_script"]  # fixtures
@@ -638,3 +639,31 @@ def test_row_27_times_are_the_readers_own_with_utc_beside_them(browser: Browser,
             open_wait(page, refund)  # the first page's script has set the zone
             expect(page.locator("main")).to_contain_text(local)
             assert page.locator("[title*='12:00:00 UTC']").count()
+
+
+SHOWN = "window.shown = []; window.Notification = class { constructor(text) { window.shown.push(text); } };"
+
+
+def test_row_28_a_hidden_inbox_notifies_only_a_person_who_asked_for_it_in_this_browser(lenas: Page):
+    lenas.context.add_init_script(
+        f"{SHOWN} Notification.permission = 'default';"
+        "Notification.requestPermission = async () => Notification.permission = 'granted';"
+    )
+    lenas.goto("/")
+    hide(lenas)
+    desk.a_refund(1)
+    lenas.evaluate("htmx.trigger('#asks-again', 'look')")
+    assert lenas.evaluate("window.shown") == []
+    lenas.goto("/notifications")
+    lenas.get_by_label("Show a notification when a new request appears").check()
+    lenas.context.add_init_script("window.Notification.permission = 'granted';")
+    lenas.reload()
+    expect(lenas.get_by_label("Show a notification when a new request appears")).to_be_checked()
+    lenas.goto("/")
+    hide(lenas)
+    desk.a_refund(2)
+    eventually(lambda: lenas.evaluate("window.shown"), within=30)
+    assert lenas.evaluate("window.shown") == ["New requests: 1"]
+    lenas.evaluate("localStorage.setItem('reviewqueue.notifications', '0')")  # another person of this browser
+    lenas.reload()
+    expect(lenas.locator("#asks-again[data-hidden-too]")).to_have_count(0)

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from runs.models import Decision, Interrupt, Permit
+from tests.api.calls import a_reviewer_client
 from tests.pages import desk
 
 pytestmark = pytest.mark.django_db
@@ -123,3 +124,27 @@ def test_a_disguised_call_is_left_out_of_a_bulk_decision(client: Client):
     assert "open its own page" in html
     client.post("/together", form)
     assert [it.interrupt for it in Decision.objects.all()] == [plain]
+
+
+@pytest.mark.parametrize("arguments", DISGUISED, ids=ascii)
+def test_the_api_approves_a_disguised_call_only_with_a_confirmation(arguments):
+    interrupt, lena = a_disguised_order(arguments), a_reviewer_client(desk.lena())
+    path, approve = f"interrupts/{interrupt.public_id}/decisions", {"state_version": 1, "verdict": "approve"}
+    refused = lena.post(path, approve)
+    assert (refused.status, refused["code"]) == (422, "confirmation_required")
+    assert refused["errors"][0]["pointer"] == "/confirm_hidden_characters"
+    assert refused["hidden"] or refused["look_alikes"]
+    several = {"decisions": [approve | {"interrupt": interrupt.public_id}]}
+    for together in ("decisions", "decisions/batch"):
+        [result] = lena.post(together, several)["decisions"]
+        assert result["problem"]["code"] == "confirmation_required"
+    assert not Decision.objects.exists()
+    assert lena.post(path, approve | {"confirm_hidden_characters": True}).status == 201
+
+
+def test_the_api_rejects_a_disguised_call_and_approves_a_plain_edit_without_a_confirmation():
+    lena = a_reviewer_client(desk.lena())
+    for answer in ({"verdict": "reject"}, {"verdict": "edit", "arguments": {"account": "18000"}}):
+        interrupt = a_disguised_order()
+        decided = lena.post(f"interrupts/{interrupt.public_id}/decisions", {"state_version": 1, **answer})
+        assert decided.status == 201, decided.body

@@ -105,6 +105,8 @@ class Fault:
 
 
 FAULTS: list[Fault] = []
+#: Seconds that a test has whose fault makes it wait for ever; without the fault it needs two.
+SHORT_PATIENCE = 6
 
 
 def fault(
@@ -597,11 +599,13 @@ def the_folder_of_the_database_is_open_to_others() -> None:
 
 @fault(seen_by=test_asgi_bridge.test_slow_bodies_hold_no_thread, costs=(11,))
 def a_body_has_all_the_time_it_wants() -> None:
+    test_asgi_bridge.PATIENCE = SHORT_PATIENCE
     BodyLimits.allowed = lambda self, received: 1e6
 
 
 @fault(seen_by=test_asgi_bridge.test_slow_bodies_hold_no_thread, costs=(11,))
 def a_request_takes_its_thread_before_its_body_is_there() -> None:
+    test_asgi_bridge.PATIENCE = SHORT_PATIENCE
     sound = BoundedApplication._work
 
     async def early(self: Any, environ: Any, holders: Any, body: Any) -> Any:
@@ -621,6 +625,7 @@ def one_address_may_have_every_thread() -> None:
 
 @fault(seen_by=test_asgi_bridge.test_requests_that_only_wait_leave_their_threads_to_others, costs=(11,))
 def a_long_poll_keeps_its_share_while_waiting() -> None:
+    test_asgi_bridge.PATIENCE = SHORT_PATIENCE
     Share.give_back_from_thread = lambda self: None
 
 

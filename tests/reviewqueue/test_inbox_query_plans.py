@@ -215,7 +215,7 @@ def test_each_order_reads_an_index_from_its_place(sort):
             lambda view=view: inbox.list_requests(ana, view=view, filters=filters, after=after, now=clock.now()),
             of="LIMIT 51",
         )
-        index = "open_waits_by_group" if sort == "deadline" else "by_status"
+        index = "open_waits_by_group " if sort == "deadline" else "open_waits_by_group_and_age"
         read = [line for line in plan.splitlines() if index in line]
         assert read, plan
         assert "Sort Key" not in plan or "Merge" in plan or sort == "deadline", plan

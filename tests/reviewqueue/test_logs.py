@@ -178,6 +178,19 @@ def test_a_request_about_several_runs_names_none_of_them_in_the_access_log(lines
     assert (line["agent"], "run" in line) == ("a", False)
 
 
+def test_the_agent_of_a_run_is_forgotten_when_another_run_follows():
+    with log_context.log_context(request_id="task_1") as context:
+        log_context.note_run("run_1", agent="buyer")
+        log_context.note_run("run_1", agent="buyer")
+        log_context.note_run("run_2")
+        assert context.ids == {"request_id": "task_1", "run": "run_2"}
+        log_context.note_run("run_3", agent="seller")
+        with log_context.part_of_task():
+            log_context.note_run("run_4")
+            assert log_context.current().ids == {"request_id": "task_1", "run": "run_4"}
+        assert context.ids == {"request_id": "task_1", "run": "run_3", "agent": "seller"}
+
+
 @pytest.mark.slow
 def test_web_and_worker_write_only_json_objects_to_the_log(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("LOG_FORMAT", "json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -185,3 +186,10 @@ def test_no_person_and_no_request_is_named(client: Client):
     said = client.get("/metrics").text
     for secret in ("ana", "example.org", interrupt.public_id, interrupt.run.public_id, interrupt.title, "S-17"):
         assert secret not in said
+
+
+def test_unclaimed_runs_of_many_code_versions_share_a_series():
+    many = Counter({f"v{number}": number for number in range(1, 9)})
+    shown = [(f"v{number}", number) for number in range(4, 9)]
+    assert metrics._largest(many, "(other)") == [("(other)", 6), *shown]
+    assert metrics._largest(Counter({"": 2, "v1": 1}), "(other)") == [("", 2), ("v1", 1)]

@@ -26,6 +26,7 @@ READERS = {
     "group_roles",
     "sentry_handler",
     "cache_server",
+    "file_storage",
 }
 
 
@@ -128,6 +129,8 @@ def test_the_demo_makes_one_key_and_keeps_it_to_itself(monkeypatch: pytest.Monke
         ("EMAIL_USE_TLS", "perhaps", lambda: environment.boolean("EMAIL_USE_TLS")),
         ("REVIEWQUEUE_MODE", "debug", lambda: environment.choice("REVIEWQUEUE_MODE", environment.MODES, "test")),
         ("SENTRY_DSN", "sentry.example.org/1", lambda: environment.sentry_handler("SENTRY_DSN")),
+        ("FILES_URL", "https://bucket.example.org", lambda: environment.file_storage("FILES_URL")),
+        ("FILES_URL", "s3://bucket?secret_key=x", lambda: environment.file_storage("FILES_URL")),
         ("CACHE_URL", "cache.example.org:6379", lambda: environment.cache_server("CACHE_URL")),
         ("BASE_URL", "review.example.org", lambda: environment.base_url("http://localhost")),
         ("BASE_URL", "https://example.org/review", lambda: environment.base_url("http://localhost")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -9,6 +10,7 @@ from threading import Barrier, Thread
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ledger import clock
@@ -18,13 +20,14 @@ from reviewqueue.models import ExaminedRequest
 from reviewqueue.operations import kill_switch, rule_sweep
 from reviewqueue.operations.doctor import records
 from reviewqueue.standing_rules import administration, eligibility, unexamined
-from runs import standing_rules
+from runs import locks, standing_rules
 from runs.errors import ApprovalLost, NotPermitted
 from runs.models import ConfigurationRecord, Decision, Event, Interrupt, Permit, Run, StandingRule, StandingRuleUse
 from runs.standing_rules import Bound
 from runs.states import InterruptStatus
 from runs.use_cases.amend_interrupt import Amendment, amend_open_interrupt
 from tests import builders
+from tests.api.calls import a_reviewer_client
 from tests.standing_rule_builders import (
     BELOW_20,
     IN_EUR,
@@ -144,6 +147,47 @@ def test_concurrent_sweeps_do_not_exceed_the_count():
     assert failures == []
     assert StandingRuleUse.objects.count() == 3
     assert sum(map(is_open, waits)) == 5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sweep_does_not_wait_for_a_locked_run_and_decides_its_request_in_the_next():
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one writer")
+    a_standing_rule()
+    locked, other = a_refund(), a_refund()
+    is_locked, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            locks.lock_run(locked.run_id)
+            is_locked.set()
+            over.wait(30)
+        connection.close()
+
+    thread = Thread(target=hold)
+    thread.start()
+    is_locked.wait(30)
+    assert (sweep(), is_open(locked), is_open(other)) == (1, True, False)
+    assert unexamined.has_requests_to_examine()
+    over.set()
+    thread.join()
+    assert (sweep(), is_open(locked)) == (1, False)
+
+
+def test_the_statements_of_lists_do_not_grow_with_the_rules():
+    lead = a_lead()
+    numbers = []
+    for count in (1, 4):
+        while StandingRule.objects.count() < count:
+            a_standing_rule(lead)
+        client = a_reviewer_client(lead)
+        with CaptureQueriesContext(connection) as asked:
+            assert [it["status"] for it in client.get("standing-rules")["rules"]] == ["active"] * count
+        with CaptureQueriesContext(connection) as swept:
+            assert len(unexamined.active_rules(now=clock.now())) == count
+        numbers.append((len(asked), len(swept)))
+    assert numbers[0] == numbers[1]
+    assert numbers[0][1] == 1
 
 
 def test_an_amended_request_is_compared_again():
@@ -483,6 +527,7 @@ def test_rules_are_made_by_leads_only_and_are_in_the_audit_log():
         ({"bounds": [BELOW_20 | {"test": "like"}]}, "/bounds/0/test"),
         ({"bounds": [IN_EUR, BELOW_20 | {"value": "many"}]}, "/bounds/1/value"),
         ({"bounds": [IN_EUR | {"value": []}]}, "/bounds/0/value"),
+        ({"bounds": [BELOW_20, IN_EUR | {"pointer": "/arguments/api_key/0"}]}, "/bounds/1/pointer"),
     ],
 )
 def test_terms_that_are_not_valid_name_the_member(changes, pointer):
@@ -514,6 +559,18 @@ def test_a_preview_counts_waiting_and_recent_requests():
     assert (shown.waiting, shown.waiting_compared, shown.named) == (1, 3, [waiting.public_id])
     assert (shown.recent, shown.recent_compared, shown.verdicts) == (2, 3, {"approve": 1, "reject": 1})
     assert StandingRule.objects.count() == 0
+
+
+def test_a_preview_by_api_says_what_it_did_not_compare(monkeypatch):
+    monkeypatch.setattr(administration, "COMPARED", 1)
+    monkeypatch.setattr(administration, "LONGEST_PROPOSAL", 10)
+    lead = a_lead()
+    builders.a_policy(standing_rules="low")
+    a_refund()
+    stated = terms() | {"ends_at": terms()["ends_at"].isoformat()}
+    shown = a_reviewer_client(lead).post("standing-rules/preview", stated)
+    assert shown.status == 200, shown.body
+    assert (shown["too_long"], shown["oldest"], shown["newest"]) == (1, 1, None)
 
 
 def test_who_reads_and_revokes_rules():

@@ -24,6 +24,8 @@ from tests.own_processes import (
     started,
 )
 
+#: A frozen process never stops by itself: each second of grace would be waited for.
+WITHOUT_GRACE = ("worker", "--beat-every", "0.5", "--old-after", "6", "--grace", "1")
 IN_A_HURRY = ("worker", "--beat-every", "0.5", "--old-after", "6", "--grace", "15")
 
 
@@ -74,7 +76,8 @@ def is_alive(process: psutil.Process) -> bool:
 def test_a_cluster_that_is_killed_or_freezes_is_started_again_and_leaves_no_orphans(
     migrated: str, log: Path, what: str
 ):
-    with started(*IN_A_HURRY, environment=environment_for(migrated), log=log) as worker:
+    command = IN_A_HURRY if what == "is killed" else WITHOUT_GRACE
+    with started(*command, environment=environment_for(migrated), log=log) as worker:
         before = eventually(lambda: heartbeat(migrated), within=60, log=log)
         cluster = cluster_of(worker)
         family = [cluster, *cluster.children(recursive=True)]

@@ -23,6 +23,9 @@ IMPATIENT = BodyLimits(seconds=0.2, rate=1e9, grace=0.2)
 #: Leaves a busy machine the time to do something else before a body is too slow.
 LESS_IMPATIENT = BodyLimits(seconds=2, rate=1e9, grace=2)
 
+#: Seconds after which a test fails that would wait for ever. The planted faults that make it wait shorten them.
+PATIENCE = 20
+
 
 class Result(list[bytes]):
     """A response that notes its end."""
@@ -116,7 +119,7 @@ def test_slow_bodies_hold_no_thread():
         assert {(await it)[0] for it in waiting} == {408}
         assert app.shares.in_use == 0
 
-    asyncio.run(asyncio.wait_for(test(), 15))
+    asyncio.run(asyncio.wait_for(test(), PATIENCE))
 
 
 def test_a_slow_body_of_the_api_is_a_problem_with_its_request_id():
@@ -200,7 +203,7 @@ def test_requests_that_only_wait_leave_their_threads_to_others():
     def long_poll(environ: dict[str, Any], start_response: Any) -> Result:
         if environ["PATH_INFO"] == "/poll":
             give_back_while_waiting()
-            assert over.wait(15)
+            assert over.wait(PATIENCE)
         start_response("200 OK", [])
         return Result()
 
@@ -214,7 +217,7 @@ def test_requests_that_only_wait_leave_their_threads_to_others():
         assert [(await it)[0] for it in polls] == [200] * 4
         assert app.shares.in_use == 0
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), PATIENCE))
 
 
 def test_a_liveness_probe_is_answered_while_every_thread_is_busy():

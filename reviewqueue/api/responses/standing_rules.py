@@ -86,6 +86,17 @@ class StandingRulePreviewResponse(ResponseSerializer):
     verdicts = member(
         list_of(VerdictCountResponse), "How people decided these.", lambda preview: _pairs(preview.verdicts)
     )
+    too_long = member(INTEGER, "Requests whose call is too long for a preview; they were not compared.")
+    oldest = member(
+        nullable(INTEGER),
+        "Only so many open requests, the oldest, were compared; null: all.",
+        lambda it: it.oldest or None,
+    )
+    newest = member(
+        nullable(INTEGER),
+        "Only so many of the recent requests, the newest, were compared; null: all.",
+        lambda preview: preview.newest or None,
+    )
 
 
 def _pairs(counts: dict[str, int]) -> list[tuple[str, Any]]:

@@ -9,6 +9,7 @@ from reviewqueue.api.serializers.fields import (
     KEY,
     MAX_BATCH,
     BatchField,
+    BooleanField,
     DateTimeField,
     DurationField,
     EmailField,
@@ -140,6 +141,10 @@ class DecisionRequest(RequestSerializer):
     input = ExactField("The answer. Null, false, 0, an empty text and an empty list are answers.")
     arguments = ExactField("With `edit`: all arguments of the call, as approved.")
     message = TextField("Message to the agent.", max_length=MESSAGE_LIMIT, allow_null=True, default=None)
+    confirm_hidden_characters = BooleanField(
+        "True: the person has seen that the call has hidden or look-alike characters (`confirmation_required`).",
+        default=False,
+    )
 
 
 class BulkDecisionRequest(DecisionRequest):
@@ -195,4 +200,8 @@ def answer(sent: dict[str, Any]) -> Answer:
 
 def seen(sent: dict[str, Any]) -> ShownVersion:
     """Return the version and digest that the person saw."""
-    return ShownVersion(state_version=sent["state_version"], content_digest=sent["content_digest"] or "")
+    return ShownVersion(
+        state_version=sent["state_version"],
+        content_digest=sent["content_digest"] or "",
+        confirms_hidden=sent["confirm_hidden_characters"],
+    )

@@ -5,18 +5,15 @@ For owners and operators: the same changes as on the pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from rest_framework.request import Request
-from rest_framework.response import Response
 
-from ledger.errors import PayloadInvalid, Problem
+from ledger.errors import PayloadInvalid
 from reviewqueue import permissions
-from reviewqueue.api.authentication import person_of
-from reviewqueue.api.base_view import PERSON, ApiView, Operation
-from reviewqueue.api.response_serializers import ResponseSerializer
+from reviewqueue.api.base_view import ApiView
+from reviewqueue.api.person_endpoint import OWNERS, endpoint
 from reviewqueue.api.responses.administration import (
     AdministeredAgentResponse,
     AgentListResponse,
@@ -50,57 +47,15 @@ from reviewqueue.api.serializers.administration_serializers import (
     RotateKeyRequest,
     TestConnectionRequest,
 )
-from reviewqueue.api.serializers.fields import RequestSerializer
 from reviewqueue.api.serializers.run_serializers import EmptyRequest
 from reviewqueue.operations import administration, queue_administration
 from reviewqueue.operations.api_keys import NewKey
-from reviewqueue.operations.provisioning.names import ProvisioningError
 from reviewqueue.operations.provisioning.policies import whole_seconds
 from reviewqueue.operations.queue_administration import PolicyPreview
 from runs.models import CallLabel, Policy
 
-OWNERS = "For owners of the agent and operators; another agent is not found."
 QUEUE_OWNERS = "For owners of the queue and operators; another queue is not found."
 POLICY_OWNERS = "Operators change every policy, owners those of their agents within bounds; another one is not found."
-
-
-def endpoint(
-    action: Callable[..., Any],
-    *,
-    id: str,  # noqa: A002  the operation's member has this name
-    summary: str,
-    returns: type[ResponseSerializer],
-    description: str = OWNERS,
-    request: type[RequestSerializer] | None = None,
-    status: int = 200,
-    refusals: tuple[str, ...] = ("not_found",),
-) -> Callable[..., Response]:
-    """Return the method of a view: it calls ``action`` with the person, the names in the path and the members of the
-    body (``request``), and returns what that returns.
-
-    A refusal of ``action`` (``ProvisioningError``) becomes a problem of the rule that it names, or of the whole body.
-    """
-
-    def method(view: ApiView, sent: Request, **path: str) -> Response:
-        person = person_of(sent)
-        members = {} if request is None else view.validated_body(sent)
-        try:
-            made = action(person, **path, **members)
-        except ProvisioningError as refused:
-            pointer = f"/rules/{refused.rule}" if refused.rule else ""
-            raise PayloadInvalid(str(refused), errors=[Problem(pointer, str(refused))]) from None
-        return Response(returns.serialize(made), status=status)
-
-    operation = Operation(
-        id=id,
-        summary=summary,
-        description=description,
-        who=PERSON,
-        request=request,
-        responses={status: returns},
-        refusals=refusals,
-    )
-    return operation(method)
 
 
 # --- agents -----------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from reviewqueue.api.scoped_querysets import refuse_unknown_names, scope_of
 from reviewqueue.queries.insights import read_insights
 from reviewqueue.queries.insights.csv_export import csv_text, figures_of
 from reviewqueue.queries.insights.scope import PERIODS, insights_scope
+from reviewqueue.queries.replica import reads_replica
 
 DAYS = choice_parameter("days", "Number of days, including today.", [str(period) for period in PERIODS], default="30")
 QUEUE = slug_parameter("queue", "Slug of a queue.")
@@ -43,6 +44,7 @@ class InsightsView(ApiView):
         query=QUERY,
         other_media_types={"text/csv": TEXT},
     )
+    @reads_replica
     def get(self, request: Request) -> Response | HttpResponse:
         query = self.validated_query(request)
         caller = caller_of(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 from django.contrib.auth.models import AbstractUser
 from rest_framework.request import Request
@@ -11,13 +11,13 @@ from rest_framework.response import Response
 from reviewqueue.api.authentication import person_of
 from reviewqueue.api.base_view import PERSON, ApiView, Operation
 from reviewqueue.api.pagination import PAGE, page
+from reviewqueue.api.person_endpoint import endpoint
 from reviewqueue.api.responses.standing_rules import (
     StandingRuleListResponse,
     StandingRulePreviewResponse,
     StandingRuleResponse,
 )
 from reviewqueue.api.serializers.standing_rule_serializers import RevokeStandingRuleRequest, StandingRuleRequest
-from reviewqueue.api.views.administration import endpoint
 from reviewqueue.standing_rules import administration
 from runs.models import StandingRule
 
@@ -25,7 +25,7 @@ LEADS = "For leads of the queue who do not own the agent; other people who lead 
 READERS = "The people of its queue, owners of the queue and of the agent, and operators read a rule."
 
 
-def _add(person: AbstractUser, **terms: Any) -> StandingRule:
+def _add(person: AbstractUser, **terms: Unpack[administration.StatedTerms]) -> StandingRule:
     return administration.find_rule(person, administration.add_rule(person, **terms).public_id)
 
 

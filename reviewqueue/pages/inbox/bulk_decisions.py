@@ -15,6 +15,8 @@ from decimal import Decimal, localcontext
 
 from django.contrib.auth.models import AbstractUser
 from django.http import HttpResponse, QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ledger import clock
@@ -36,7 +38,7 @@ MOST = 100
 _EXACT = 2_000  # digits: a sum of storable numbers has at most as many, so it is never rounded
 _ID = re.compile(r"[a-z]{1,8}_[a-z0-9]{1,40}")
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,60}")
-_MISSING = "This request does not exist, or you cannot see it."
+_MISSING = gettext_noop("This request does not exist, or you cannot see it.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +65,12 @@ class BulkResult:
     def done(self) -> str:
         """Return what was done to the request; the call that it allows is not made yet."""
         if self.is_undone:
-            return "undone"
+            return _("undone")
         if self.decision is None:
-            return "not decided"
+            return _("not decided")
         if self.decision.status == DecisionStatus.COUNTED:
-            return "vote counted"
-        return code_labels.VERDICT_DONE.get(self.decision.verdict, "answered")
+            return _("vote counted")
+        return code_labels.verdict_done(self.decision.verdict)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -85,7 +87,9 @@ def together(request: PageRequest) -> HttpResponse:
         if not wrong and ids:
             results = [_decide(one, verdict, message, asked, reader=request.user) for one in selected]
             done = sum(1 for one in results if one.decision)
-            return _show_results(request, results, title=f"{done} of {len(results)} decided")
+            return _show_results(
+                request, results, title=_("{done} of {number} decided").format(done=done, number=len(results))
+            )
     able = [one for one in selected if not one.why]
     context = {
         "section": "inbox",
@@ -132,17 +136,17 @@ def undo_together(request: PageRequest) -> HttpResponse:
     ids = list(dict.fromkeys(decided[one] for one in named if one in decided))
     results = [_undo(one, reader=request.user) for one in _select(request.user, ids, QueryDict(), now=clock.now())]
     done = sum(1 for one in results if one.is_undone)
-    return _show_results(request, results, title=f"{done} of {len(results)} undone")
+    return _show_results(request, results, title=_("{done} of {number} undone").format(done=done, number=len(results)))
 
 
 def _undo(one: SelectedRequest, *, reader: AbstractUser) -> BulkResult:
     try:
         reviewer_actions.undo_decision(responder=reader, interrupt_id=one.interrupt_id)
     except NotFound:
-        return BulkResult(selected=one, text=f"Not undone: {_MISSING}")
+        return BulkResult(selected=one, text=_("Not undone: {detail}").format(detail=_(_MISSING)))
     except Refusal as refusal:
-        return BulkResult(selected=one, text=f"Not undone: {refusal.detail}")
-    return BulkResult(selected=one, text="Undone. The request is open again.", is_undone=True)
+        return BulkResult(selected=one, text=_("Not undone: {detail}").format(detail=refusal.detail))
+    return BulkResult(selected=one, text=_("Undone. The request is open again."), is_undone=True)
 
 
 def _select(reader: AbstractUser, ids: list[str], asked: QueryDict, *, now: datetime) -> list[SelectedRequest]:
@@ -153,7 +157,7 @@ def _select(reader: AbstractUser, ids: list[str], asked: QueryDict, *, now: date
         SelectedRequest(
             interrupt_id=one,
             row=found.get(one),
-            why=found[one].why_alone if one in found else _MISSING,
+            why=found[one].why_alone if one in found else _(_MISSING),
             key=_key(asked.get(f"key-{one}", "")),
         )
         for one in [*found, *(one for one in ids if one not in found)]
@@ -167,12 +171,14 @@ def _key(sent: str) -> str:
 def _fault(act: str, verdict: str, message: str) -> str:
     """Return why nothing was decided, if the form is incomplete."""
     if verdict not in TOGETHER:
-        return "Choose a verdict first. Nothing was submitted."
+        return _("Choose a verdict first. Nothing was submitted.")
     if act != verdict:
-        return f"You chose “{verdict}”. Press its button to submit it. Nothing was submitted."
+        return _("You chose “{verdict}”. Press its button to submit it. Nothing was submitted.").format(verdict=verdict)
     if len(message) > MESSAGE_LIMIT:
-        return f"The note must have at most {MESSAGE_LIMIT} characters. Nothing was submitted."
-    return "The note must not contain the character U+0000. Nothing was submitted." if "\x00" in message else ""
+        return _("The note must have at most {message_limit} characters. Nothing was submitted.").format(
+            message_limit=MESSAGE_LIMIT
+        )
+    return _("The note must not contain the character U+0000. Nothing was submitted.") if "\x00" in message else ""
 
 
 def _decide(one: SelectedRequest, verdict: str, message: str, asked: QueryDict, *, reader: AbstractUser) -> BulkResult:
@@ -196,19 +202,21 @@ def _decide(one: SelectedRequest, verdict: str, message: str, asked: QueryDict, 
             request_key=one.key,
         )
     except Refusal as refusal:
-        return BulkResult(selected=one, text=f"Not decided: {refusal.detail}")
+        return BulkResult(selected=one, text=_("Not decided: {detail}").format(detail=refusal.detail))
     return _result(one, receipt.decision)
 
 
 def _result(one: SelectedRequest, decision: Decision) -> BulkResult:
-    done = code_labels.VERDICT_DONE.get(decision.verdict, "answered").capitalize()
+    done = code_labels.verdict_done(decision.verdict).capitalize()
     if decision.status == DecisionStatus.COUNTED:
         return BulkResult(
-            selected=one, text=f"{done}: your vote is counted, more approvals are needed.", decision=decision
+            selected=one,
+            text=_("{done}: your vote is counted, more approvals are needed.").format(done=done),
+            decision=decision,
         )
     until = reviewer_actions.get_undo_deadline(decision)
     undo_until = until if until is not None and clock.now() < until else None
-    since = " A later change has superseded it." if decision.status == DecisionStatus.OVERTAKEN else ""
+    since = " " + _("A later change has superseded it.") if decision.status == DecisionStatus.OVERTAKEN else ""
     return BulkResult(selected=one, text=f"{done}.{since}", decision=decision, undo_until=undo_until)
 
 

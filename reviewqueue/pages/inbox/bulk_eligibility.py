@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser
+from django.utils.translation import gettext as _
 
 from reviewqueue.pages import code_labels
 from reviewqueue.queries.inbox import InboxRow
@@ -28,23 +29,25 @@ def why_alone(row: InboxRow, reader: AbstractUser, *, now: datetime) -> str:
         return _ended(row)
     if row.is_held and it.claimed_by_id != reader.pk and it.claimed_by is not None and it.claimed_until is not None:
         holder = it.claimed_by.get_full_name() or it.claimed_by.get_username()
-        return f"It is claimed by {holder} until {datetime_label(it.claimed_until, now=now, short=True)}."
+        return _("It is claimed by {holder} until {time}.").format(
+            holder=holder, time=datetime_label(it.claimed_until, now=now, short=True)
+        )
     if not row.may_decide:
-        return "You cannot decide this request."
+        return _("You cannot decide this request.")
     if it.risk == Risk.HIGH:
-        return "Requests with high risk are decided one by one."
+        return _("Requests with high risk are decided one by one.")
     if needs_second_factor(it):
-        return "It needs a second factor: open its own page."
+        return _("It needs a second factor: open its own page.")
     if it.kind != Kind.APPROVAL or it.schema_id is not None:
-        return "It has a form to fill in."
+        return _("It has a form to fill in.")
     if row.changed_facts:
-        return "A fact it relies on has changed: open its own page."
+        return _("A fact it relies on has changed: open its own page.")
     if warnings_in([it.title, row.proposal]):
-        return "It contains hidden characters: open its own page."
+        return _("It contains hidden characters: open its own page.")
     if row.is_large or (row.proposal is not None and not fits_in_bulk(row.proposal["arguments"])):
-        return "Its call is too long for a list: open its own page."
+        return _("Its call is too long for a list: open its own page.")
     if not any(verdict in it.verdicts for verdict in TOGETHER):
-        return "It cannot be approved or rejected."
+        return _("It cannot be approved or rejected.")
     return ""
 
 
@@ -52,7 +55,11 @@ def _ended(row: InboxRow) -> str:
     """Return how a request was closed that an open page still lists."""
     decision = row.decision
     if decision is None or decision.by is None:
-        return f"It is already {code_labels.closed_label(row.interrupt)[0]}."
-    done = code_labels.VERDICT_DONE.get(decision.verdict, "answered")
-    since = "; superseded by a later change" if decision.status == DecisionStatus.OVERTAKEN else ""
-    return f"Already decided by {decision.by.get_full_name() or decision.by.get_username()}: {done}{since}."
+        return _("It is already {status}.").format(status=code_labels.closed_label(row.interrupt)[0])
+    done = code_labels.verdict_done(decision.verdict)
+    person = decision.by.get_full_name() or decision.by.get_username()
+    if decision.status == DecisionStatus.OVERTAKEN:
+        text = _("Already decided by {person}: {done}; superseded by a later change.")
+    else:
+        text = _("Already decided by {person}: {done}.")
+    return text.format(person=person, done=done)

@@ -15,11 +15,13 @@ from urllib.parse import urlencode
 from django.contrib.auth.models import AbstractUser
 from django.urls import reverse
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import Labels, describe_call, labels_of, request_heading_for_row
 from reviewqueue.pages.inbox.bulk_eligibility import why_alone
-from reviewqueue.pages.inbox.empty_states import VIEW_NAMES, empty_inbox
+from reviewqueue.pages.inbox.empty_states import VIEW_NAMES, empty_inbox, view_name
 from reviewqueue.pages.inbox.list_request import ListRequest, address
 from reviewqueue.queries import inbox
 from reviewqueue.queries.inbox import OPEN_VIEWS, InboxPage
@@ -34,12 +36,12 @@ from runs.states import DecisionStatus, Kind, Risk
 
 #: The orders of open requests (``inbox_filters.ORDERS``), as texts.
 SORTS = {
-    "": "highest risk first, then least time left",
-    "deadline": "least time left first",
-    "oldest": "oldest first",
-    "newest": "newest first",
+    "": gettext_noop("highest risk first, then least time left"),
+    "deadline": gettext_noop("least time left first"),
+    "oldest": gettext_noop("oldest first"),
+    "newest": gettext_noop("newest first"),
 }
-_VOTED = "You have approved it; it needs more approvals."
+_VOTED = gettext_noop("You have approved it; it needs more approvals.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,7 @@ class ShownRow:
         """Return whether the reader has voted, to append to the count of votes."""
         if self.votes is None or not (self.has_voted or self.votes.counted):
             return ""
-        return ", you voted" if self.has_voted else ", you have not voted"
+        return _(", you voted") if self.has_voted else _(", you have not voted")
 
     @property
     def is_overtaken(self) -> bool:
@@ -137,7 +139,7 @@ def inbox_context(reader: AbstractUser, asked_for: ListRequest, *, now: datetime
         "halts": inbox.list_open_halts(found.rows),
         "links": view_links(counts, asked_for),
         "choices": list_choices(counts, filters),
-        "sorts": SORTS.items() if view in OPEN_VIEWS else (),
+        "sorts": [(sort, _(label)) for sort, label in SORTS.items()] if view in OPEN_VIEWS else (),
         "empty": None if found.rows else empty_inbox(reader, counts, asked_for, continued=found.continued),
     }
 
@@ -215,11 +217,11 @@ def _row(row: inbox.InboxRow, labels: Labels, votes: Tally | None, *, reader: Ab
 def list_texts(found: InboxPage, counts: InboxCounts, asked_for: ListRequest) -> dict[str, str]:
     """Return the heading, the count, the order and the links to the other pages of the list."""
     view, filters = asked_for.view, asked_for.filters
-    in_queue = f" in {code_labels.queue_title(filters.queue)}" if filters.queue else ""
+    in_queue = _(" in {queue}").format(queue=code_labels.queue_title(filters.queue)) if filters.queue else ""
     return {
-        "heading": f"{VIEW_NAMES[view]}{in_queue}",
+        "heading": f"{view_name(view)}{in_queue}",
         "count": counts.shown(view),
-        "order": SORTS[filters.sort] if view in OPEN_VIEWS else "newest first",
+        "order": _(SORTS[filters.sort]) if view in OPEN_VIEWS else _("newest first"),
         "next_url": address(view, filters, found.next) if found.next else "",
         "first_url": address(view, filters),
         "without_url": address(view) if filters.any or asked_for.entered else "",
@@ -230,12 +232,12 @@ def view_links(counts: InboxCounts, asked_for: ListRequest) -> dict[str, list[Li
     """Return the links to the views and to the queues with open requests; they keep the other filters."""
     view, filters = asked_for.view, asked_for.filters
     views = [
-        Link(label=label, url=address(of, filters), count=counts.shown(of), is_current=of == view)
-        for of, label in VIEW_NAMES.items()
+        Link(label=view_name(of), url=address(of, filters), count=counts.shown(of), is_current=of == view)
+        for of in VIEW_NAMES
     ]
     queues = [
         Link(
-            label=code_labels.queue_title(slug) if slug else "Any queue",
+            label=code_labels.queue_title(slug) if slug else _("Any queue"),
             url=address(view, filters.but(queue=slug)),
             count=counts.shown(view, slug) if view in OPEN_VIEWS else "",
             is_current=slug == filters.queue,
@@ -258,15 +260,20 @@ class Choice:
 def list_choices(counts: InboxCounts, filters: InboxFilters) -> list[Choice]:
     """Return the filters. A chosen value stays an option even if no request has it any more."""
     offered = (
-        ("risk", "Any risk", filters.risk, [(str(risk), f"{risk.label} risk") for risk in Risk]),
+        (
+            "risk",
+            _("Any risk"),
+            filters.risk,
+            [(str(risk), code_labels.risk_label(risk)) for risk in Risk],
+        ),
         (
             "queue",
-            "Any queue",
+            _("Any queue"),
             filters.queue,
             [(slug, code_labels.queue_title(slug)) for slug in counts.choices.queues],
         ),
-        ("reason", "Any reason", filters.reason, [(reason, reason) for reason in counts.choices.reasons]),
-        ("agent", "Any agent", filters.agent, [(slug, slug) for slug in counts.choices.agents]),
+        ("reason", _("Any reason"), filters.reason, [(reason, reason) for reason in counts.choices.reasons]),
+        ("agent", _("Any agent"), filters.agent, [(slug, slug) for slug in counts.choices.agents]),
     )
     return [
         Choice(name=name, label=label, options=tuple(dict([*found, *_also(chosen, found)]).items()), chosen=chosen)

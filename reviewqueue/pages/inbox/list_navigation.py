@@ -118,7 +118,7 @@ def find_just_done(request: PageRequest, named: str, *, now: datetime) -> JustDo
     until = reviewer_actions.get_undo_deadline(decision)
     return JustDone(
         decision=decision,
-        words=code_labels.VERDICT_DONE.get(decision.verdict, "answered"),
+        words=code_labels.you_done_label(decision.verdict),
         plain=request_heading(it, labels_of([(it.agent_id, it.proposal)]))[1],
         undo_until=until if until is not None and now < until else None,
     )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from django.http import QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from reviewqueue.queries.inbox import View, parse_position
 from reviewqueue.queries.inbox_filters import ORDERS, InboxFilters, explain_invalid_search
@@ -21,10 +23,10 @@ MAX_LENGTH = 4_000  # of a query; the text search alone can have 1,200 character
 MAX_PARAMETERS = 100
 _SLUG = re.compile(r"[-A-Za-z0-9_.:]{1,60}")
 _WITHOUT: dict[str, str] = {
-    "queue": "requests of all queues are shown",
-    "reason": "requests of all reasons are shown",
-    "risk": "requests of all risks are shown",
-    "agent": "requests of all agents are shown",
+    "queue": gettext_noop("requests of all queues are shown"),
+    "reason": gettext_noop("requests of all reasons are shown"),
+    "risk": gettext_noop("requests of all risks are shown"),
+    "agent": gettext_noop("requests of all agents are shown"),
 }
 
 
@@ -44,29 +46,37 @@ class ListRequest:
 
 
 def read_list(query: QueryDict) -> ListRequest:
-    notices = [f"“{name}” is given twice; the last value is used." for name in NAMES if len(query.getlist(name)) > 1]
+    notices = [
+        _("“{name}” is given twice; the last value is used.").format(name=name)
+        for name in NAMES
+        if len(query.getlist(name)) > 1
+    ]
     view = query.get("view", "")
     if view and view not in set(View):
-        notices.append(f"“{_shown(view)}” is not a view: your requests to decide are shown.")
+        notices.append(_("“{shown}” is not a view: your requests to decide are shown.").format(shown=_shown(view)))
         view = ""
     named = {}
     for name, instead in _WITHOUT.items():
         word = query.get(name, "").strip()
         is_one = word in Risk.values if name == "risk" else bool(_SLUG.fullmatch(word))
         if word and not is_one:
-            notices.append(f"“{_shown(word)}” is not a valid {name}: {instead}.")
+            notices.append(
+                _("“{shown}” is not a valid {name}: {instead}.").format(
+                    shown=_shown(word), name=name, instead=_(instead)
+                )
+            )
         named[name] = word if is_one else ""
     entered = query.get("q", "").strip()
     fault = explain_invalid_search(entered)
     if fault:
-        notices.append(f"The search was ignored: {fault}.")
+        notices.append(_("The search was ignored: {fault}.").format(fault=fault))
     sort = query.get("sort", "").strip()
     if sort not in ORDERS:
-        notices.append(f"“{_shown(sort)}” is not an order: the highest risk is shown first.")
+        notices.append(_("“{shown}” is not an order: the highest risk is shown first.").format(shown=_shown(sort)))
         sort = ""
     after = query.get("after", "")
     if after and parse_position(after) is None:
-        notices.append("This page of the list does not exist: the first page is shown.")
+        notices.append(_("This page of the list does not exist: the first page is shown."))
         after = ""
     filters = InboxFilters(text="" if fault else " ".join(entered.split()), sort=sort, **named)
     return ListRequest(

@@ -8,9 +8,12 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
 from django.http import HttpResponse, QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
+from reviewqueue import permissions
 from reviewqueue.inbox_preferences import saved_filters
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list, read_list_text
@@ -18,7 +21,7 @@ from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, red
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 
 #: How an error names the member of the filter.
-_MEMBERS = {"/name": "The name", "/query": "The list"}
+_MEMBERS = {"/name": gettext_noop("The name"), "/query": gettext_noop("The list")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +38,7 @@ class SavedLink:
 
 def saved_filters_context(reader: AbstractUser, asked_for: ListRequest) -> dict[str, Any]:
     """Return the links and what the form to save the shown list offers."""
-    led = {queue.slug: code_labels.queue_title(queue.slug) for queue in saved_filters.led_queues(reader)}
+    led = {queue.slug: code_labels.queue_title(queue.slug) for queue in permissions.led_queues(reader)}
     links = []
     for saved in saved_filters.visible_filters(reader):
         found = read_list(QueryDict(saved.query))
@@ -61,18 +64,19 @@ def change(request: PageRequest, verb: str) -> HttpResponse:
         if verb == "save":
             named, queue = (request.POST.get(name, "").strip()[:200] for name in ("name", "queue"))
             saved, is_new = saved_filters.save_filter(request.user, name=named, query=asked.query(), queue=queue)
-            text = f"{'Saved' if is_new else 'Replaced'}: {saved.name}."
+            text = (_("Saved: {name}.") if is_new else _("Replaced: {name}.")).format(name=saved.name)
         elif verb == "remove":
             sent = request.POST.get("filter", "")
             is_number = sent.isascii() and sent.isdigit() and len(sent) < 19
-            text = f"Removed: {saved_filters.remove_filter(request.user, pk=int(sent) if is_number else 0).name}."
+            removed = saved_filters.remove_filter(request.user, pk=int(sent) if is_number else 0)
+            text = _("Removed: {name}.").format(name=removed.name)
         else:
             raise NotFound
     except NotFound:
         raise
     except PayloadInvalid as refusal:
-        problems = " ".join(f"{_MEMBERS[problem.pointer]} {problem.message}." for problem in refusal.errors)
-        messages.error(request, f"{problems or refusal.detail} Nothing was saved.")
+        problems = " ".join(f"{_(_MEMBERS[problem.pointer])} {problem.message}." for problem in refusal.errors)
+        messages.error(request, f"{problems or refusal.detail} {_('Nothing was saved.')}")
     except Refusal as refusal:
         messages.error(request, mark_hidden_plain(refusal.detail))
     else:

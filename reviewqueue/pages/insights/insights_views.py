@@ -19,6 +19,7 @@ from reviewqueue.pages.rendering import PageRequest, render_page
 from reviewqueue.queries.insights import Insights, read_insights
 from reviewqueue.queries.insights.csv_export import csv_text, figures_of
 from reviewqueue.queries.insights.scope import PERIODS, Scope, insights_scope
+from reviewqueue.queries.replica import reads_replica
 from reviewqueue.text.times import MONTHS, duration_label, time_zone_label
 from runs.models import Agent, Queue
 from runs.states import FINAL, InterruptStatus, RunStatus
@@ -37,6 +38,7 @@ class Stat:
 
 
 @require_safe
+@reads_replica
 def insights(request: PageRequest) -> HttpResponse:
     """Show the insights."""
     scope = _scope(request)
@@ -62,6 +64,7 @@ def insights(request: PageRequest) -> HttpResponse:
 
 
 @require_safe
+@reads_replica
 def insights_csv(request: PageRequest) -> HttpResponse:
     """Download the same figures as CSV."""
     scope = _scope(request)

@@ -14,6 +14,8 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST
 
 from ledger import clock
@@ -30,8 +32,8 @@ from reviewqueue.queries.page_queries import get_request_page
 from runs.models import Interrupt
 
 MAX_REASON_LENGTH = 1_000
-_PERSON_MISSING = "A person whom you chose no longer exists. Choose again. Nothing was changed."
-_NOT_STORABLE = "The text contains a character that cannot be stored."
+_PERSON_MISSING = gettext_noop("A person whom you chose no longer exists. Choose again. Nothing was changed.")
+_NOT_STORABLE = gettext_noop("The text contains a character that cannot be stored.")
 
 
 @require_POST
@@ -121,9 +123,13 @@ def skip(request: PageRequest, interrupt_id: str) -> HttpResponse:
         if "\x00" in reason:
             raise PayloadInvalid(_NOT_STORABLE)
         if len(reason) > MAX_REASON_LENGTH:
-            raise PayloadInvalid(f"The reason must have at most {MAX_REASON_LENGTH} characters.")
+            raise PayloadInvalid(
+                _("The reason must have at most {max_reason_length} characters.").format(
+                    max_reason_length=MAX_REASON_LENGTH
+                )
+            )
         if reason.strip():
-            text = f"Skipped: {reason.strip()}"
+            text = _("Skipped: {reason}").format(reason=reason.strip())
             reviewer_actions.add_comment(responder=request.user, interrupt_id=interrupt_id, text=text)
         if interrupt.claimed_by_id == request.user.pk:
             reviewer_actions.release_request(responder=request.user, interrupt_id=interrupt_id)

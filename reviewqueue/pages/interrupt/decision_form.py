@@ -15,11 +15,13 @@ from hashlib import sha256
 from typing import Any
 
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext as _
 
 from ledger.digests import digest
 from ledger.errors import Problem
 from ledger.exact_json import ABSENT
 from ledger.json_diff import is_equal_json
+from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import describe_call, labelled, labels_of
 from reviewqueue.pages.interrupt import decision_evidence
 from reviewqueue.pages.interrupt.earlier_versions import ChangesSinceOpened, changes_since_version
@@ -76,64 +78,67 @@ class VerdictLabels:
     message_required: bool = False
 
 
-VERDICT_LABELS: dict[str, VerdictLabels] = {
-    Verdict.APPROVE: VerdictLabels(
-        title="Approve",
-        hint="The agent may make exactly this call, once.",
-        key="a",
-        button="Approve",
-        message="Note for the record",
-    ),
-    Verdict.EDIT: VerdictLabels(
-        title="Edit and approve",
-        hint="You edit the call; only your version may run.",
-        key="e",
-        button="Review my changes",
-        message="Note for the record",
-    ),
-    Verdict.REJECT: VerdictLabels(
-        title="Reject",
-        hint="The call is not made. The agent gets your reason and continues.",
-        key="r",
-        button="Reject this call",
-        message="Reason, sent to the agent",
-        tone="bad",
-    ),
-    Verdict.RESPOND: VerdictLabels(
-        title="Request changes",
-        hint="Closes this request. The agent reads your message and can ask again.",
-        key="m",
-        button="Request changes",
-        message="Message to the agent",
-        message_required=True,
-    ),
-    Verdict.ANSWER: VerdictLabels(
-        title="Answer",
-        hint="The agent gets your answer and continues.",
-        key="a",
-        button="Send this answer",
-        message="Note to the agent",
-    ),
-    Verdict.DECLINE: VerdictLabels(
-        title="I can’t answer this",
-        hint="Closes this request. The agent learns that it gets no answer.",
-        key="r",
-        button="Decline to answer",
-        message="Reason, sent to the agent",
-        tone="bad",
-    ),
-}
+def verdict_labels(verdict: str) -> VerdictLabels:
+    """Return the labels of a verdict in the reader's language."""
+    labels: dict[str, VerdictLabels] = {
+        Verdict.APPROVE: VerdictLabels(
+            title=_("Approve"),
+            hint=_("The agent may make exactly this call, once."),
+            key="a",
+            button=_("Approve"),
+            message=_("Note for the record"),
+        ),
+        Verdict.EDIT: VerdictLabels(
+            title=_("Edit and approve"),
+            hint=_("You edit the call; only your version may run."),
+            key="e",
+            button=_("Review my changes"),
+            message=_("Note for the record"),
+        ),
+        Verdict.REJECT: VerdictLabels(
+            title=_("Reject"),
+            hint=_("The call is not made. The agent gets your reason and continues."),
+            key="r",
+            button=_("Reject this call"),
+            message=_("Reason, sent to the agent"),
+            tone="bad",
+        ),
+        Verdict.RESPOND: VerdictLabels(
+            title=_("Request changes"),
+            hint=_("Closes this request. The agent reads your message and can ask again."),
+            key="m",
+            button=_("Request changes"),
+            message=_("Message to the agent"),
+            message_required=True,
+        ),
+        Verdict.ANSWER: VerdictLabels(
+            title=_("Answer"),
+            hint=_("The agent gets your answer and continues."),
+            key="a",
+            button=_("Send this answer"),
+            message=_("Note to the agent"),
+        ),
+        Verdict.DECLINE: VerdictLabels(
+            title=_("I can’t answer this"),
+            hint=_("Closes this request. The agent learns that it gets no answer."),
+            key="r",
+            button=_("Decline to answer"),
+            message=_("Reason, sent to the agent"),
+            tone="bad",
+        ),
+    }
+    return labels[verdict]
 
 
 def labels_of_verdict(interrupt: Interrupt, verdict: str) -> VerdictLabels:
     """Return the labels of a verdict for this request: the hint of a rejection that cancels the run says so."""
-    labels = VERDICT_LABELS[verdict]
+    labels = verdict_labels(verdict)
     if requires_reason(interrupt, verdict):
         labels = replace(labels, message_required=True)
     if not ends_run_on_verdict(interrupt, verdict):
         return labels
-    hint = "The call is not made, the run is cancelled, and its effects are compensated. You cannot undo this."
-    return replace(labels, hint=hint, message="Reason, for the record")
+    hint = _("The call is not made, the run is cancelled, and its effects are compensated. You cannot undo this.")
+    return replace(labels, hint=hint, message=_("Reason, for the record"))
 
 
 # --- the form -----------------------------------------------------------------------------------------------------------
@@ -372,10 +377,12 @@ class _Builder:
     def button_error(self, pressed: str) -> str:
         """Return an error where the pressed button does not belong to the chosen verdict."""
         if not self.chosen:
-            return "Choose a decision first. Nothing was sent."
+            return _("Choose a decision first. Nothing was sent.")
         if pressed.partition("-")[0] != self.chosen:
-            labels = VERDICT_LABELS[self.chosen]
-            return f"You chose “{labels.title}”. Press “{labels.button}” to send it. Nothing was sent."
+            labels = verdict_labels(self.chosen)
+            return _("You chose “{title}”. Press “{button}” to send it. Nothing was sent.").format(
+                title=labels.title, button=labels.button
+            )
         return ""
 
     def section(self, verdict: str) -> VerdictSection:
@@ -434,10 +441,10 @@ class _Builder:
     def message_problem(self, verdict: str, message: str) -> str:
         if labels_of_verdict(self.interrupt, verdict).message_required and not message.strip():
             is_reason = requires_reason(self.interrupt, verdict)
-            return "Enter a reason; the policy requires one." if is_reason else "Enter a message to the agent."
+            return _("Enter a reason; the policy requires one.") if is_reason else _("Enter a message to the agent.")
         if len(message) > MESSAGE_LIMIT:
-            return f"The message must have at most {MESSAGE_LIMIT} characters."
-        return "The message contains a character that cannot be stored." if "\x00" in message else ""
+            return _("The message must have at most {message_limit} characters.").format(message_limit=MESSAGE_LIMIT)
+        return _("The message contains a character that cannot be stored.") if "\x00" in message else ""
 
     def confirmations(
         self, verdict: str, edit_submission: Submission | None, *, validate: bool
@@ -447,21 +454,23 @@ class _Builder:
         # The gateway refuses a decision about an older version: its form did not have these checkboxes.
         is_current = validate and self.version("state_version") == self.interrupt.state_version
         if self.changes is not None and verdict in {*APPROVING, Verdict.ANSWER}:
-            problem = "Confirm that you have read the changes."
+            problem = _("Confirm that you have read the changes.")
             found.append(self.confirmation("amended", verdict, digest_seen, problem=problem, validate=is_current))
         warnings = self.hidden_characters(edit_submission) if verdict in APPROVING else None
         if warnings:
-            problem = "Confirm that you have seen the hidden or look-alike characters."
+            problem = _("Confirm that you have seen the hidden or look-alike characters.")
             one = self.confirmation("disguise", verdict, digest_seen, problem=problem, validate=is_current)
             found.append(replace(one, warnings=warnings))
         if verdict in APPROVING and self.left_out:
-            parts = " and ".join(f"the {name}" for name in self.left_out)
-            problem = f"Confirm that you have read the part of {parts} that this page does not show."
+            parts = f" {_('and')} ".join(map(code_labels.part_label, self.left_out))
+            problem = _("Confirm that you have read the part of {parts} that this page does not show.").format(
+                parts=parts
+            )
             one = self.confirmation("rest", verdict, digest_seen, problem=problem, validate=is_current)
             found.append(replace(one, left_out=self.left_out))
         if verdict in APPROVING:
             for fact in self.screen.changed:
-                problem = "Confirm that you have seen this change."
+                problem = _("Confirm that you have seen this change.")
                 value = digest(fact.last_value)
                 one = self.confirmation(fact_token(fact), verdict, value, problem=problem, validate=validate)
                 found.append(replace(one, fact=fact))

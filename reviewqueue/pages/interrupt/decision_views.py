@@ -11,6 +11,7 @@ from datetime import datetime
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ledger import clock
@@ -111,7 +112,7 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
     sent = request.FILES.get(file_name(field))
     try:
         if sent is None:
-            raise AttachmentRefused("Choose a file first.")
+            raise AttachmentRefused(_("Choose a file first."))
         why_not = permissions.why_not_decide
         check_upload(screen.interrupt, request.user, why_not=why_not, size=sent.size or 0)
         spooled = spool_upload(sent.chunks())
@@ -136,7 +137,9 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
 def _refuse_form_of_another(page: _Page) -> HttpResponse:
     """Decide nothing: another person has signed in at this browser since the form was rendered. Show none of its text."""
     reader = page.request.user.get_full_name() or page.request.user.get_username()
-    error = f"This page was opened by another person; {reader} has signed in here since. Nothing was sent."
+    error = _("This page was opened by another person; {reader} has signed in here since. Nothing was sent.").format(
+        reader=reader
+    )
     return page.show(new_decision_form(page.screen), status=409, error=error)
 
 
@@ -218,7 +221,7 @@ def _review_edit(page: _Page, form: DecisionForm) -> HttpResponse:
     arguments = form.answer().arguments
     changes = changes_between(form.interrupt.proposal["arguments"], arguments)
     if all(change.is_same for change in changes):
-        error = "You changed nothing. Approve the call as it is, or change it."
+        error = _("You changed nothing. Approve the call as it is, or change it.")
         return page.show(form.with_error(error), status=422)
     context = build_interrupt_context(page.screen, reader=page.request.user, now=page.now, edited=arguments)
     context |= {
@@ -259,7 +262,7 @@ def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
             )
             saved_at = None if draft is None else draft.saved_at
             origin = origin if draft is None else drafts.DraftOrigin(version=draft.version, tab=origin.tab)
-            message = "" if draft is not None else "This request is closed, so no draft is saved."
+            message = "" if draft is not None else _("This request is closed, so no draft is saved.")
             drafts.delete_session_draft(request)
         except PayloadInvalid as refusal:
             message = refusal.detail
@@ -267,7 +270,7 @@ def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
             is_newer_draft = True
     else:
         resume_gateway.get_visible_interrupt(request.user, interrupt_id)
-        message = "Another person opened this form, so no draft is saved."
+        message = _("Another person opened this form, so no draft is saved.")
     context: dict[str, object] = {"saved_at": saved_at, "message": message, "now": clock.now()}
     context |= {"is_newer_draft": is_newer_draft, "draft_origin": origin, "public_id": interrupt_id}
     return render_page(request, "interrupt/_draft_saved.html", context)

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from ledger import exact_json
 from ledger.digests import digest
@@ -140,10 +141,10 @@ def build_interrupt_context(
         "misread": [
             (place, found)
             for place, text in (
-                ("The call", shown_call),
-                ("The agent’s title", interrupt.title),
-                ("The agent’s message", interrupt.message),
-                ("The evidence", interrupt.evidence),
+                (_("The call"), shown_call),
+                (_("The agent’s title"), interrupt.title),
+                (_("The agent’s message"), interrupt.message),
+                (_("The evidence"), interrupt.evidence),
             )
             if (found := warnings_in(text))
         ],
@@ -256,4 +257,6 @@ def effect_rows(effects: list[Effect], agent: Agent, labels: Labels) -> list[Eff
 def _gauge(interrupt: Interrupt, *, now: datetime) -> Gauge:
     whole = max(interrupt.deadline - interrupt.created_at, timedelta(seconds=1))
     passed = min(100, max(0, round((now - interrupt.created_at) / whole * 100)))
-    return Gauge(passed=passed, remaining=100 - passed, label=f"{passed} % of the time has passed")
+    return Gauge(
+        passed=passed, remaining=100 - passed, label=_("{passed} % of the time has passed").format(passed=passed)
+    )

@@ -11,6 +11,8 @@ from datetime import datetime
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
 from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from ledger.errors import Refusal
 from reviewqueue.api.problems import PROBLEMS
@@ -28,42 +30,46 @@ from runs.models import Decision
 RETRYABLE_CODES = frozenset({"stale_version", "claimed_by_other", "busy", "second_factor_required"})
 
 _HEADLINES: dict[str, str] = {
-    "stale_version": "This request changed while you read it.",
-    "expired": "The deadline has passed.",
-    "withdrawn": "The agent withdrew this request.",
-    "superseded": "Another answer superseded this request.",
-    "cancelled": "The run and this request were cancelled.",
-    "already_voted": "Your vote already counts.",
-    "claimed_by_other": "Another reviewer has claimed this request.",
-    "not_permitted": "You do not have permission to decide this request.",
-    "second_factor_required": "This decision needs your second factor.",
-    "self_review": "You started this run, so another reviewer must decide.",
-    "already_decided": "Another reviewer decided first.",
-    "input_invalid": "Your answer is invalid.",
-    "payload_invalid": "No decision was chosen, or a field is missing.",
-    "key_reused": "You already sent another answer with this form.",
-    "rate_limited": "Too many refused attempts.",
-    "busy": "The database is busy.",
+    "stale_version": gettext_noop("This request changed while you read it."),
+    "expired": gettext_noop("The deadline has passed."),
+    "withdrawn": gettext_noop("The agent withdrew this request."),
+    "superseded": gettext_noop("Another answer superseded this request."),
+    "cancelled": gettext_noop("The run and this request were cancelled."),
+    "already_voted": gettext_noop("Your vote already counts."),
+    "claimed_by_other": gettext_noop("Another reviewer has claimed this request."),
+    "not_permitted": gettext_noop("You do not have permission to decide this request."),
+    "second_factor_required": gettext_noop("This decision needs your second factor."),
+    "self_review": gettext_noop("You started this run, so another reviewer must decide."),
+    "already_decided": gettext_noop("Another reviewer decided first."),
+    "input_invalid": gettext_noop("Your answer is invalid."),
+    "payload_invalid": gettext_noop("No decision was chosen, or a field is missing."),
+    "key_reused": gettext_noop("You already sent another answer with this form."),
+    "rate_limited": gettext_noop("Too many refused attempts."),
+    "busy": gettext_noop("The database is busy."),
 }
 
 #: Who can decide instead, or what you can do.
 WHO_CAN: dict[str, str] = {
-    "already_decided": "A request is decided once. The reviewer who decided can undo it until the run continues.",
-    "already_voted": "Other reviewers must add the missing votes. You can undo your own vote.",
-    "busy": "You can decide in a moment. Send the form again.",
-    "cancelled": "No reviewer can: its run was cancelled.",
-    "claimed_by_other": "The reviewer who claimed it can. You can when the claim ends; a lead of the queue can take over.",
-    "expired": "No reviewer can: the policy’s action for the deadline happens instead.",
-    "input_invalid": "You can. Correct the fields that have an error.",
-    "key_reused": "A form sends one decision. Open the request again.",
-    "not_permitted": "No other reviewer can at present. A lead must add a reviewer to the queue.",
-    "payload_invalid": "You can. Choose a decision, fill in its fields and press its button.",
-    "rate_limited": "You can decide later. You made too many refused attempts in one hour.",
-    "second_factor_required": "You can. Open the request, decide it there and use your second factor.",
-    "self_review": "No other reviewer can at present. A lead must add a reviewer to the queue.",
-    "stale_version": "You can. Read what changed, then decide.",
-    "superseded": "No reviewer can: another answer superseded it.",
-    "withdrawn": "No reviewer can: the agent withdrew it.",
+    "already_decided": gettext_noop(
+        "A request is decided once. The reviewer who decided can undo it until the run continues."
+    ),
+    "already_voted": gettext_noop("Other reviewers must add the missing votes. You can undo your own vote."),
+    "busy": gettext_noop("You can decide in a moment. Send the form again."),
+    "cancelled": gettext_noop("No reviewer can: its run was cancelled."),
+    "claimed_by_other": gettext_noop(
+        "The reviewer who claimed it can. You can when the claim ends; a lead of the queue can take over."
+    ),
+    "expired": gettext_noop("No reviewer can: the policy’s action for the deadline happens instead."),
+    "input_invalid": gettext_noop("You can. Correct the fields that have an error."),
+    "key_reused": gettext_noop("A form sends one decision. Open the request again."),
+    "not_permitted": gettext_noop("No other reviewer can at present. A lead must add a reviewer to the queue."),
+    "payload_invalid": gettext_noop("You can. Choose a decision, fill in its fields and press its button."),
+    "rate_limited": gettext_noop("You can decide later. You made too many refused attempts in one hour."),
+    "second_factor_required": gettext_noop("You can. Open the request, decide it there and use your second factor."),
+    "self_review": gettext_noop("No other reviewer can at present. A lead must add a reviewer to the queue."),
+    "stale_version": gettext_noop("You can. Read what changed, then decide."),
+    "superseded": gettext_noop("No reviewer can: another answer superseded it."),
+    "withdrawn": gettext_noop("No reviewer can: the agent withdrew it."),
 }
 
 # --- why you cannot decide ----------------------------------------------------------------------------------------------
@@ -84,15 +90,17 @@ def why_cannot_decide(screen: RequestPage, *, now: datetime) -> CannotDecide | N
     elif screen.why_not is not None:
         refusal = screen.why_not
     elif is_past_deadline(interrupt, now=now):
-        refusal = Expired(f"The deadline has passed. {code_labels.deadline_outcome(interrupt)}")
+        refusal = Expired(f"{_('The deadline has passed.')} {code_labels.deadline_outcome(interrupt)}")
     elif screen.has_voted:
         refusal = AlreadyVoted()
     elif screen.held_by_other and interrupt.claimed_until is not None:
         left = times.duration_label(interrupt.claimed_until - now)
-        refusal = ClaimedByOther(f"Another reviewer has claimed this for {left} more. You can read it.")
+        refusal = ClaimedByOther(
+            _("Another reviewer has claimed this for {left} more. You can read it.").format(left=left)
+        )
     else:
         return None
-    return CannotDecide(code=refusal.code, reason=refusal.detail, who_can=WHO_CAN[refusal.code])
+    return CannotDecide(code=refusal.code, reason=refusal.detail, who_can=_(WHO_CAN[refusal.code]))
 
 
 # --- the page after a refused decision ----------------------------------------------------------------------------------
@@ -135,7 +143,7 @@ def describe_refusal(
         recorded=recorded.order_by("-id").first(),
         entered=_entered_texts(decision_form),
         names=names_of_deciders(refusal),
-        who_can=WHO_CAN.get(refusal.code, ""),
+        who_can=_(WHO_CAN[refusal.code]) if refusal.code in WHO_CAN else "",
         is_retryable=refusal.code in RETRYABLE_CODES,
         changes=changes_since_version(screen.interrupt, seen_version, facts=screen.facts),
     )
@@ -163,28 +171,35 @@ def _headline_and_detail(
         who = capfirst(code_labels.decider_label(winner, screen.interrupt.kind))
         done = code_labels.done_label(winner, screen.interrupt.kind)
         earlier = now - winner.created_at
-        ago = times.duration_label(earlier) if earlier.total_seconds() >= 1 else "moments"
-        return f"{who} was first.", f"{who} {done}: {ago} before your answer arrived."
+        ago = times.duration_label(earlier) if earlier.total_seconds() >= 1 else _("moments")
+        return _("{who} was first.").format(who=who), _("{who} {done}: {ago} before your answer arrived.").format(
+            who=who, done=done, ago=ago
+        )
     if refusal.code == "stale_version":
         changed = _what_changed(screen, seen_version)
-        return _HEADLINES[
-            "stale_version"
-        ], f"{changed} Read it again.{' Your draft is filled in.' if has_entries else ''}"
-    return _HEADLINES.get(refusal.code, "The decision was refused."), refusal.detail
+        advice = _("Read it again. Your draft is filled in.") if has_entries else _("Read it again.")
+        return _(_HEADLINES["stale_version"]), f"{changed} {advice}"
+    return _(_HEADLINES.get(refusal.code, "The decision was refused.")), refusal.detail
 
 
 def _what_changed(screen: RequestPage, seen_version: int) -> str:
     interrupt = screen.interrupt
-    versions = f"You saw version {seen_version}. The current version is {interrupt.state_version}."
+    versions = _("You saw version {seen_version}. The current version is {state_version}.").format(
+        seen_version=seen_version, state_version=interrupt.state_version
+    )
     members: list[str] = []
     for event in screen.events:
         amended = event.type == "interrupt.amended" and event.refs.get("interrupt") == interrupt.public_id
         if amended and int(event.refs.get("state_version", 0)) > seen_version:
             members += [str(member) for member in event.refs.get("members", ()) if member not in members]
     if members:
-        return f"{versions} The agent changed: {', '.join(members)}."
+        return _("{versions} The agent changed: {list}.").format(versions=versions, list=", ".join(members))
     asked_again = interrupt.round > 1 and seen_version < interrupt.state_version
-    return f"{versions} It was asked again, round {interrupt.round}." if asked_again else versions
+    return (
+        _("{versions} It was asked again, round {round}.").format(versions=versions, round=interrupt.round)
+        if asked_again
+        else versions
+    )
 
 
 def _entered_texts(decision_form: DecisionForm) -> tuple[tuple[str, str], ...]:
@@ -192,7 +207,7 @@ def _entered_texts(decision_form: DecisionForm) -> tuple[tuple[str, str], ...]:
     section = decision_form.chosen
     if section is None:
         return ()
-    entered = [("You chose", section.labels.title)]
+    entered = [(_("You chose"), section.labels.title)]
     if section.message:
         entered.append((section.labels.message, section.message))
     for submission in (section.submission, section.edit_submission):
@@ -211,4 +226,4 @@ def _is_text(name: str) -> bool:
 def _field_label(name: str) -> str:
     """Return the path of a field as a label, without the prefix of the form and the chosen branches."""
     steps = [step for step in name.split(".")[1:] if not step.startswith("-k")]
-    return " / ".join(str(int(step) + 1) if step.isdecimal() else step for step in steps) or "Answer"
+    return " / ".join(str(int(step) + 1) if step.isdecimal() else step for step in steps) or _("Answer")

@@ -13,6 +13,7 @@ from typing import Any
 from allauth.mfa.base.forms import ReauthenticateForm
 from allauth.mfa.webauthn.internal import auth as passkeys
 from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
 
 from ledger import clock
 from reviewqueue.accounts import second_factors
@@ -39,7 +40,7 @@ def find_proof(request: PageRequest, binding: str) -> tuple[SecondFactorProof | 
         form = ReauthenticateForm(user=request.user, data={"code": request.POST[CODE]})
     elif CREDENTIAL in request.POST:
         if not _take_challenge(request, binding):
-            return None, "This passkey was asked for another decision, or too long ago. Try again."
+            return None, _("This passkey was asked for another decision, or too long ago. Try again.")
         form = UsePasskeyForm(user=request.user, data={CREDENTIAL: request.POST[CREDENTIAL]})  # type: ignore[call-arg]  # allauth's
     else:
         return None, ""

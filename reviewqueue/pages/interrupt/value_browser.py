@@ -15,6 +15,8 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
 from ledger import exact_json
@@ -23,6 +25,7 @@ from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, ren
 from reviewqueue.queries import dead_letters, page_queries
 from reviewqueue.text.hidden_characters import render_within
 from reviewqueue.text.json_values import Budget, render_json, size_label
+from reviewqueue.text.numbers import number_label
 from runs.models import Comment, Fact, Interrupt
 from runs.schemas.traversal import join_pointer
 
@@ -31,6 +34,18 @@ BYTES = 64 * 1024
 LONGEST_SEARCH = 200
 LONGEST_PATH = 500
 _SMALL_TEXT = 1_000
+
+
+#: The beginning of a heading that names the part of a request or of a decision.
+_TITLES = {
+    "evidence": gettext_noop("evidence of"),
+    "facts": gettext_noop("facts of"),
+    "message": gettext_noop("message of"),
+    "comments": gettext_noop("comments of"),
+    "answer": gettext_noop("answer of"),
+    "edit": gettext_noop("edit of"),
+    "call": gettext_noop("call of"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +110,7 @@ def of_request(request: PageRequest, interrupt_id: str, part: str) -> HttpRespon
     readers = {"evidence": _evidence, "facts": _facts, "message": _message, "comments": _comments}
     if part not in readers:
         raise Http404
-    return show_values(request, _of_request(interrupt, readers[part](interrupt), f"{part} of", "the request"))
+    return show_values(request, _of_request(interrupt, readers[part](interrupt), _(_TITLES[part]), _("the request")))
 
 
 @require_safe
@@ -110,7 +125,8 @@ def of_decision(request: PageRequest, decision_id: str, part: str) -> HttpRespon
         raise Http404
     back = reverse("decision", args=[decision.public_id])
     return show_values(
-        request, Source(value=values[part], title=part + " of", name="the decision", back=back, back_label="Receipt")
+        request,
+        Source(value=values[part], title=_(_TITLES[part]), name=_("the decision"), back=back, back_label=_("Receipt")),
     )
 
 
@@ -121,7 +137,9 @@ def of_effect(request: PageRequest, run_id: str, effect_id: str) -> HttpResponse
     effect = page_queries.get_effect(request.user, run_id, effect_id)
     value = {"call": effect.call, "receipt": effect.receipt, "error": effect.error}
     back = reverse("run", args=[run_id])
-    return show_values(request, Source(value=value, title="effect", name=effect.key, back=back, back_label="The run"))
+    return show_values(
+        request, Source(value=value, title=_("effect"), name=effect.key, back=back, back_label=_("The run"))
+    )
 
 
 @require_safe
@@ -131,7 +149,8 @@ def of_result(request: PageRequest, run_id: str) -> HttpResponse:
     outcome = page_queries.get_outcome(request.user, run_id)
     back = reverse("run", args=[run_id])
     return show_values(
-        request, Source(value=outcome.result, title="result of", name="the run", back=back, back_label="The run")
+        request,
+        Source(value=outcome.result, title=_("result of"), name=_("the run"), back=back, back_label=_("The run")),
     )
 
 
@@ -141,13 +160,13 @@ def of_signal(request: PageRequest, signal_id: str) -> HttpResponse:
     """Show the body of a signal."""
     found = dead_letters.get_dead_signal(request.user, signal_id)
     back = reverse("dead-letter", args=[found.signal.public_id])
-    source = Source(value=found.body, title="body of", name=found.signal.type, back=back, back_label="The signal")
+    source = Source(value=found.body, title=_("body of"), name=found.signal.type, back=back, back_label=_("The signal"))
     return show_values(request, source, section="agents")
 
 
 def _of_request(interrupt: Interrupt, value: Any, title: str, name: str) -> Source:
     back = reverse("interrupt", args=[interrupt.public_id])
-    return Source(value=value, title=title, name=name, back=back, back_label="The request")
+    return Source(value=value, title=title, name=name, back=back, back_label=_("The request"))
 
 
 def _evidence(interrupt: Interrupt) -> Any:
@@ -220,7 +239,13 @@ def _page(found: list[Leaf], first: int, character: int) -> Page:
                 length = 1
                 text, _ = render_within(leaf.value[start : start + 1], 2_000)
             end, whole = start + length, len(leaf.value)
-            piece = "" if not start and end == whole else f"characters {start + 1:,} to {end:,} of {whole:,}"
+            piece = (
+                ""
+                if not start and end == whole
+                else _("characters {number} to {end} of {whole}").format(
+                    number=number_label(start + 1), end=number_label(end), whole=number_label(whole)
+                )
+            )
             html = mark_safe(f'<span class="value text"><bdi class="exact">{text}</bdi></span>')  # noqa: S308  escaped by fitting
             rows.append(Row(pointer=leaf.pointer[:LONGEST_PATH], path=path, html=html, piece=piece))
             left -= len(html) + 2 * len(path) + 200

@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AbstractUser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 
 from ledger.digests import digest
 from ledger.states import EffectStatus
@@ -28,13 +30,18 @@ from runs.revisions import arguments_shown_at
 from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
 from runs.unclaimed_continuations import UnclaimedRun, find_unclaimed
 
-_STEP_LABELS = ("Checked again", "Ready", "Claimed", "Continued")
+_STEP_LABELS = (
+    gettext_noop("Checked again"),
+    gettext_noop("Ready"),
+    gettext_noop("Claimed"),
+    gettext_noop("Continued"),
+)
 _EXECUTION: dict[str, str] = {
-    EffectStatus.INTENDED: "The effect has begun",
-    EffectStatus.APPLIED: "The effect was applied",
-    EffectStatus.FAILED: "The effect failed and was not applied",
-    EffectStatus.UNKNOWN: "The effect has an unknown outcome",
-    EffectStatus.COMPENSATED: "The effect was applied and later compensated",
+    EffectStatus.INTENDED: gettext_noop("The effect has begun"),
+    EffectStatus.APPLIED: gettext_noop("The effect was applied"),
+    EffectStatus.FAILED: gettext_noop("The effect failed and was not applied"),
+    EffectStatus.UNKNOWN: gettext_noop("The effect has an unknown outcome"),
+    EffectStatus.COMPENSATED: gettext_noop("The effect was applied and later compensated"),
 }
 
 
@@ -61,7 +68,7 @@ def build_receipt_context(
     if proposal is not None:
         call = describe_call(proposal, labels.get((interrupt.agent_id, str(proposal["name"]))))
     _, plain = request_heading(interrupt, labels)
-    status_label, status_tone = code_labels.DECISION_LABELS[decision.status]
+    status_label, status_tone = code_labels.decision_label(decision.status)
     may_undo = _can_be_undone(screen, reader=reader, now=now)
     unclaimed = _unclaimed(screen, now=now)
     steps = _steps(screen, unclaimed, now=now) if decision.status == DecisionStatus.ACCEPTED else []
@@ -93,6 +100,7 @@ def build_receipt_context(
         "overtaken_by": overtaking_facts(decision),
         "next_round": None if decision.status == DecisionStatus.ACCEPTED else next_round(decision, reader=reader),
         "done": code_labels.done_label(decision, interrupt.kind),
+        "you_done": code_labels.you_done_label(decision.verdict),
         "status_label": status_label,
         "status_details": ", ".join(_status_details(screen, status_label)),
         "status_tone": status_tone,
@@ -105,7 +113,7 @@ def build_receipt_context(
         "undo_until": decision.created_at + interrupt.policy.undo,
         "who": decided_by_label(decision),
         "steps": steps,
-        "holds": [(code_labels.HOLD_LABELS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
+        "holds": [(code_labels.hold_label(hold.kind), hold) for hold in screen.holds],
         "next_request_heading": None if following is None else request_heading(following, labels)[1],
         "next_request": following,
     }
@@ -115,9 +123,9 @@ def _status_details(screen: ReceiptPage, status_label: str) -> Iterator[str]:
     decision, tally = screen.decision, screen.tally
     yield status_label
     if tally.needed > 1 and decision.status == DecisionStatus.ACCEPTED:
-        yield f"one of {tally.counted} votes"
+        yield _("one of {counted} votes").format(counted=tally.counted)
     if decision.closes:
-        yield f"closes round {decision.round}"
+        yield _("closes round {round}").format(round=decision.round)
 
 
 def _changes_of_edit(decision: Decision) -> LimitedChanges | None:
@@ -147,32 +155,36 @@ def _unclaimed(screen: ReceiptPage, *, now: datetime) -> UnclaimedRun | None:
 
 def _steps(screen: ReceiptPage, unclaimed: UnclaimedRun | None, *, now: datetime) -> list[Step]:
     """Return the steps after an accepted decision and which of them the run has reached."""
-    decided = Step(label="Decided", at=screen.decision.created_at, state="done")
-    to_come = [Step(label=label) for label in _STEP_LABELS]
+    decided = Step(label=_("Decided"), at=screen.decision.created_at, state="done")
+    to_come = [Step(label=_(label)) for label in _STEP_LABELS]
     continuation = screen.continuation
     if continuation is None:
-        return [decided, Step(label="Waiting for the other requests of the run", state="now"), *to_come]
+        return [decided, Step(label=_("Waiting for the other requests of the run"), state="now"), *to_come]
     if screen.resume == "void":
         return [
             decided,
-            Step(label="Ended", detail=continuation.void_reason or "the run does not continue from here", state="now"),
+            Step(
+                label=_("Ended"),
+                detail=continuation.void_reason or _("the run does not continue from here"),
+                state="now",
+            ),
         ]
     is_on_hold = screen.resume == "held"
     reached = ["checking", "ready", "leased", "acknowledged"].index(continuation.status)
-    details = ["facts and open effects", "for any free worker", "by a worker", "next boundary reached"]
+    details = [_("facts and open effects"), _("for any free worker"), _("by a worker"), _("next boundary reached")]
     times = [None, None, continuation.leased_at, continuation.acknowledged_at]
     steps = [decided]
     for at, label in enumerate(_STEP_LABELS):
         is_now = at == reached and continuation.status != "acknowledged"
         state = "now" if is_now else "done" if at < reached or continuation.status == "acknowledged" else "to come"
-        detail = "on hold, see below" if is_now and is_on_hold else details[at] if state != "to come" else ""
+        detail = _("on hold, see below") if is_now and is_on_hold else details[at] if state != "to come" else ""
         if label == "Ready" and state != "done" and not is_on_hold and now < continuation.not_before:
-            detail = "after the undo window"
+            detail = _("after the undo window")
         elif is_now and label == "Ready" and unclaimed is not None:
-            detail = f"no worker has claimed it for {duration_label(unclaimed.waited)}"
+            detail = _("no worker has claimed it for {duration}").format(duration=duration_label(unclaimed.waited))
         elif is_now and label == "Ready" and not is_on_hold and screen.halt is not None:
-            detail = "for any free worker, once the halt of its agent is lifted"
-        steps.append(Step(label=label, detail=detail, at=times[at], state=state))
+            detail = _("for any free worker, once the halt of its agent is lifted")
+        steps.append(Step(label=_(label), detail=detail, at=times[at], state=state))
     return steps
 
 
@@ -190,7 +202,7 @@ def _permit_state(screen: ReceiptPage, *, now: datetime) -> str:
 
 def _execution(screen: ReceiptPage) -> str:
     """Return the status of the effect that was begun with the permit, as the start of a sentence; empty before it begins."""
-    return "" if screen.spent_on is None else _EXECUTION.get(screen.spent_on.status, "The effect has begun")
+    return "" if screen.spent_on is None else _(_EXECUTION.get(screen.spent_on.status, "The effect has begun"))
 
 
 # --- webhook deliveries -----------------------------------------------------------------------------------------------
@@ -199,9 +211,9 @@ def _execution(screen: ReceiptPage) -> str:
 
 MAX_EVENTS = 40
 _SUBJECTS = {
-    "interrupt.answered": "decision made",
-    "continuation.ready": "run can continue",
-    "continuation.claimed": "worker continued the run",
+    "interrupt.answered": gettext_noop("decision made"),
+    "continuation.ready": gettext_noop("run can continue"),
+    "continuation.claimed": gettext_noop("worker continued the run"),
 }
 
 
@@ -236,8 +248,8 @@ def deliveries_of_decision(decision: Decision, continuation: Continuation | None
 def _row(delivery: Delivery) -> DeliveryRow:
     status, detail, at, tone, icon = _status(delivery)
     return DeliveryRow(
-        subject=_SUBJECTS[delivery.type],
-        host=urlsplit(delivery.endpoint.url).hostname or "an address",
+        subject=_(_SUBJECTS[delivery.type]),
+        host=urlsplit(delivery.endpoint.url).hostname or _("an address"),
         status=status,
         detail=detail,
         error=delivery.trouble if delivery.status in (DeliveryStatus.DUE, DeliveryStatus.DEAD) else "",
@@ -250,13 +262,19 @@ def _row(delivery: Delivery) -> DeliveryRow:
 
 
 def _status(delivery: Delivery) -> tuple[str, str, datetime | None, str, str]:
-    attempts = "1 attempt" if delivery.tries == 1 else f"{delivery.tries} attempts"
+    attempts = ngettext("{number} attempt", "{number} attempts", delivery.tries).format(number=delivery.tries)
     if delivery.status == DeliveryStatus.DELIVERED:
-        return "delivered", "", delivery.ended_at, "good", "check"
+        return _("delivered"), "", delivery.ended_at, "good", "check"
     if delivery.status == DeliveryStatus.DEAD:
-        return "failed", f"{attempts}; an operator can send it again", delivery.ended_at, "bad", "cross"
+        return (
+            _("failed"),
+            _("{attempts}; an operator can send it again").format(attempts=attempts),
+            delivery.ended_at,
+            "bad",
+            "cross",
+        )
     if delivery.status == DeliveryStatus.VOID:
-        return "not sent", "no longer needed", delivery.ended_at, "", "undo"
+        return _("not sent"), _("no longer needed"), delivery.ended_at, "", "undo"
     if delivery.tries:
-        return "retrying", f"{attempts}; next attempt", delivery.next_at, "warn", "alert"
-    return "pending", "", None, "act", "clock"
+        return _("retrying"), _("{attempts}; next attempt").format(attempts=attempts), delivery.next_at, "warn", "alert"
+    return _("pending"), "", None, "act", "clock"

@@ -13,6 +13,8 @@ from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, resolve_url
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -64,14 +66,16 @@ def actions_for(
 
 
 def _retag(run: Run) -> RunAction:
-    unblocked = " Earlier hand-backs no longer block it." if run.handed_back else ""
+    parts = [_("From now on only workers that have or accept that code version can claim the run.")]
+    if run.handed_back:
+        parts.append(_("Earlier hand-backs no longer block it."))
+    parts.append(_("Make sure that they can read its checkpoint."))
     return RunAction(
         verb="retag",
-        label="Assign to another code version",
-        consequence="From now on only workers that have or accept that code version can claim the run."
-        f"{unblocked} Make sure that they can read its checkpoint.",
-        button="Set the code version",
-        blocked="Not available while a worker holds the lease." if run.lease_until else "",
+        label=_("Assign to another code version"),
+        consequence=" ".join(parts),
+        button=_("Set the code version"),
+        blocked=_("Not available while a worker holds the lease.") if run.lease_until else "",
         needs_reason=True,
         asks_version=True,
     )
@@ -79,58 +83,72 @@ def _retag(run: Run) -> RunAction:
 
 def _pause(run: Run) -> RunAction:
     at_once = (
-        "It stops at its next safe point; no effect begins until then." if run.lease_until else "It stops at once."
+        _("It stops at its next safe point; no effect begins until then.")
+        if run.lease_until
+        else _("It stops at once.")
     )
+    later = _("Decisions are kept and deadlines keep running. After 7 days the run expires.")
     return RunAction(
         verb="pause",
-        label="Pause",
-        consequence=f"{at_once} Decisions are kept and deadlines keep running. After 7 days the run expires.",
-        button="Pause this run",
-        blocked="The run is already ending." if run.ending else "",
+        label=_("Pause"),
+        consequence=f"{at_once} {later}",
+        button=_("Pause this run"),
+        blocked=_("The run is already ending.") if run.ending else "",
     )
 
 
 def _resume(run: Run) -> RunAction:
     still = (
-        "It has not stopped yet, so it continues."
+        _("It has not stopped yet, so it continues.")
         if run.lease_until
-        else "Its decisions and facts are checked again first."
+        else _("Its decisions and facts are checked again first.")
     )
-    return RunAction(verb="resume", label="Resume", consequence=still, button="Resume this run")
+    return RunAction(verb="resume", label=_("Resume"), consequence=still, button=_("Resume this run"))
 
 
 def _cancel(run: Run, effects: EffectCounts) -> RunAction:
-    parts = ["Its open requests are closed, and no new effect can begin."]
+    parts = [_("Its open requests are closed, and no new effect can begin.")]
     if run.lease_until:
-        parts.append("Its worker can still report what it did and stops at its next safe point.")
+        parts.append(_("Its worker can still report what it did and stops at its next safe point."))
     unknown = sum(effects.statuses.get(status, 0) for status in OPEN_EFFECTS)
     if unknown:
-        parts.append(f"Effects with an unknown outcome go to their owner first ({unknown}).")
+        parts.append(_("Effects with an unknown outcome go to their owner first ({number}).").format(number=unknown))
     back, stays = effects.compensated_on_cancel, effects.applied - effects.compensated_on_cancel
     if back:
-        parts.append(f"A worker compensates the applied effects that declare a compensation, newest first ({back}).")
+        text = _("A worker compensates the applied effects that declare a compensation, newest first ({number}).")
+        parts.append(text.format(number=back))
     if stays:
-        parts.append(f"{'Other applied' if back else 'Applied'} effects stay as they are ({stays}).")
-    parts.append("You cannot undo this; you can only restart the run.")
+        text = (
+            _("Other applied effects stay as they are ({number}).")
+            if back
+            else _("Applied effects stay as they are ({number}).")
+        )
+        parts.append(text.format(number=stays))
+    parts.append(_("You cannot undo this; you can only restart the run."))
     return RunAction(
         verb="cancel",
-        label="Cancel",
+        label=_("Cancel"),
         consequence=" ".join(parts),
-        button="Cancel this run",
-        blocked="The run is already ending." if run.ending else "",
+        button=_("Cancel this run"),
+        blocked=_("The run is already ending.") if run.ending else "",
         is_grave=True,
     )
 
 
 def _restart(run: Run, effects: EffectCounts, checkpoints: Sequence[Checkpoint]) -> RunAction:
     undecided = sum(effects.statuses.get(status, 0) for status in (EffectStatus.FAILED, EffectStatus.COMPENSATED))
-    kept = f" Failed effects stay as they are ({undecided})." if undecided else ""
+    parts = [
+        _("It continues from a checkpoint as epoch {number}.").format(number=run.epoch + 1),
+        _("Applied effects are not repeated."),
+    ]
+    if undecided:
+        parts.append(_("Failed effects stay as they are ({number}).").format(number=undecided))
+    parts.append(_("Facts are checked again, and the agent asks again."))
     return RunAction(
         verb="restart",
-        label="Restart",
-        consequence=f"It continues from a checkpoint as epoch {run.epoch + 1}. Applied effects are not repeated."
-        f"{kept} Facts are checked again, and the agent asks again.",
-        button="Restart this run",
+        label=_("Restart"),
+        consequence=" ".join(parts),
+        button=_("Restart this run"),
         needs_reason=True,
         checkpoints=tuple(checkpoint for checkpoint in checkpoints if checkpoint.erased_at is None),
     )
@@ -144,11 +162,12 @@ def perform_action(request: PageRequest, run_id: str, verb: str) -> HttpResponse
     if verb not in _ACTIONS:
         raise Http404
     if "\x00" in reason:
-        messages.error(request, "The reason must not contain the character U+0000. Nothing was changed.")
+        messages.error(request, _("The reason must not contain the character U+0000. Nothing was changed."))
     elif len(reason) > LONGEST_REASON or (verb in {"restart", "retag"} and not reason):
-        messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
+        messages.error(request, reason_too_long())
     elif verb == "retag" and not _is_version(_version(request.POST)):
-        messages.error(request, f"The code version must have 1 to {LONGEST_VERSION} characters. Nothing was changed.")
+        problem = _("The code version must have 1 to {most} characters. Nothing was changed.")
+        messages.error(request, problem.format(most=LONGEST_VERSION))
     else:
         try:
             messages.success(request, _ACTIONS[verb](request.user, run_id, reason, request.POST))
@@ -160,25 +179,31 @@ def perform_action(request: PageRequest, run_id: str, verb: str) -> HttpResponse
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
 
 
+def reason_too_long() -> str:
+    """Return the message for an empty or too long reason."""
+    text = _("The reason must have 1 to {most} characters. Nothing was changed.")
+    return text.format(most=LONGEST_REASON)
+
+
 def _do_pause(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = permissions.make_control_check(person)
     run = control_run.pause_run(run_id=run_id, actor=person_actor(person), reason=reason, check=check)
-    return "The run stops at its next safe point." if run.lease_until else "Paused."
+    return _("The run stops at its next safe point.") if run.lease_until else _("Paused.")
 
 
 def _do_resume(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = permissions.make_control_check(person)
     control_run.resume_run(run_id=run_id, actor=person_actor(person), reason=reason, check=check)
-    return "Resumed."
+    return _("Resumed.")
 
 
 def _do_cancel(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check = permissions.make_control_check(person)
     run = control_run.cancel_run(run_id=run_id, actor=person_actor(person), reason=reason, check=check)
     return (
-        "Cancelled."
+        _("Cancelled.")
         if run.ended_at
-        else "The run is ending. Its worker must stop or an unknown outcome must be resolved first."
+        else _("The run is ending. Its worker must stop or an unknown outcome must be resolved first.")
     )
 
 
@@ -191,13 +216,14 @@ def _do_restart(person: AbstractUser, run_id: str, reason: str, form: QueryDict)
     control_run.restart_run(
         run_id=run_id, checkpoint_number=number, person=person, reason=reason, check=check, keep_failed=True
     )
-    return "Restarted. The run continues when its facts have been checked."
+    return _("Restarted. The run continues when its facts have been checked.")
 
 
 def _do_retag(person: AbstractUser, run_id: str, reason: str, form: QueryDict) -> str:
     check, version = permissions.make_retag_check(person), _version(form)
     control_run.retag_run(run_id=run_id, actor=person_actor(person), code_version=version, reason=reason, check=check)
-    return f"Only workers with code version {mark_hidden_plain(version)} can claim the run now."
+    text = _("Only workers with code version {version} can claim the run now.")
+    return text.format(version=mark_hidden_plain(version))
 
 
 def _version(form: QueryDict) -> str:
@@ -209,11 +235,11 @@ def _is_version(version: str) -> bool:
 
 
 _NOT_DONE = {
-    "pause": "The run was not paused.",
-    "resume": "The run was not resumed.",
-    "cancel": "The run was not cancelled.",
-    "retag": "The code version was not changed.",
-    "restart": "The run was not restarted.",
+    "pause": gettext_lazy("The run was not paused."),
+    "resume": gettext_lazy("The run was not resumed."),
+    "cancel": gettext_lazy("The run was not cancelled."),
+    "retag": gettext_lazy("The code version was not changed."),
+    "restart": gettext_lazy("The run was not restarted."),
 }
 _ACTIONS: dict[str, Callable[[AbstractUser, str, str, QueryDict], str]] = {
     "pause": _do_pause,

@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 from django.contrib.auth.models import AbstractUser
 from django.urls import reverse
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from reviewqueue import permissions
 from reviewqueue.pages import code_labels
@@ -43,13 +45,15 @@ class ShownRun:
         return self.tone if self.tone in ("bad", "warn") else "act"
 
 
-_CONTINUATION_LABELS: dict[str, str] = {
-    ContinuationStatus.CHECKING: "being checked again",
-    ContinuationStatus.READY: "ready to be claimed by a worker",
-    ContinuationStatus.LEASED: "claimed by a worker",
-    ContinuationStatus.ACKNOWLEDGED: "done; the run reached its next safe point",
-    ContinuationStatus.VOID: "void",
-}
+def _continuation_label(status: str) -> str:
+    labels: dict[str, str] = {
+        ContinuationStatus.CHECKING: _("being checked again"),
+        ContinuationStatus.READY: _("ready to be claimed by a worker"),
+        ContinuationStatus.LEASED: _("claimed by a worker"),
+        ContinuationStatus.ACKNOWLEDGED: _("done; the run reached its next safe point"),
+        ContinuationStatus.VOID: _("void"),
+    }
+    return labels[status]
 
 
 def runs_context(found: RunListPage, asked: RunListFilters, *, reader: AbstractUser, now: datetime) -> dict[str, Any]:
@@ -64,9 +68,9 @@ def runs_context(found: RunListPage, asked: RunListFilters, *, reader: AbstractU
         "statuses": RunStatus.values,
         "agents": permissions.owned_agents(reader).order_by("slug").values_list("slug", flat=True),
         "lists": [
-            ("All runs", _address(kept | {"of": ""}), not of),
-            ("Started for me", _address(kept | {"of": "me"}), asked.mine),
-            ("Stranded", _address(kept | {"of": "stranded"}), asked.stranded),
+            (_("All runs"), _address(kept | {"of": ""}), not of),
+            (_("Started for me"), _address(kept | {"of": "me"}), asked.mine),
+            (_("Stranded"), _address(kept | {"of": "stranded"}), asked.stranded),
         ],
         "next_url": _address(kept | {"after": found.next}) if found.next else "",
         "empty": None if found.runs else _empty_list(asked),
@@ -74,18 +78,18 @@ def runs_context(found: RunListPage, asked: RunListFilters, *, reader: AbstractU
 
 
 def _empty_list(asked: RunListFilters) -> EmptyState:
-    everything = {"url": reverse("runs"), "button": "Show all runs"}
+    everything = {"url": reverse("runs"), "button": _("Show all runs")}
     if asked.status or asked.agent:
-        text = "No run that you can see matches the filters."
-        return EmptyState(picture="no-match", heading="No matching runs", text=text, **everything)
+        text = _("No run that you can see matches the filters.")
+        return EmptyState(picture="no-match", heading=_("No matching runs"), text=text, **everything)
     if asked.stranded:
-        text = "Runs that can continue but that no worker claims are listed here."
-        return EmptyState(picture="none-waiting", heading="No stranded runs", text=text, **everything)
+        text = _("Runs that can continue but that no worker claims are listed here.")
+        return EmptyState(picture="none-waiting", heading=_("No stranded runs"), text=text, **everything)
     if asked.mine:
-        text = "Runs that agents start for you are listed here."
-        return EmptyState(picture="none-waiting", heading="No runs started for you", text=text, **everything)
-    text = "Runs started for you, runs of your agents and runs with requests to your queues are listed here."
-    return EmptyState(picture="no-requests-yet", heading="No runs yet", text=text)
+        text = _("Runs that agents start for you are listed here.")
+        return EmptyState(picture="none-waiting", heading=_("No runs started for you"), text=text, **everything)
+    text = _("Runs started for you, runs of your agents and runs with requests to your queues are listed here.")
+    return EmptyState(picture="no-requests-yet", heading=_("No runs yet"), text=text)
 
 
 def _address(asked: dict[str, str]) -> str:
@@ -101,18 +105,20 @@ def _row(run: Any, unclaimed: UnclaimedRun | None) -> ShownRun:
 def _what_is_next(run: Any, unclaimed: UnclaimedRun | None) -> str | SafeString:
     """Return what the run waits for: an open request, a worker, or the resolution of its holds."""
     if run.status == RunStatus.WAITING:
-        return f"{run.open_waits} open request{'' if run.open_waits == 1 else 's'}"
+        text = ngettext("{number} open request", "{number} open requests", run.open_waits)
+        return text.format(number=run.open_waits)
     if run.is_stranded:
-        return f"{run.handed_back} code versions cannot read it" if run.handed_back else "no worker can read it"
+        text = _("{versions} code versions cannot read it") if run.handed_back else _("no worker can read it")
+        return text.format(versions=run.handed_back)
     if run.status == RunStatus.BLOCKED:
-        return f"{run.open_holds} open hold{'' if run.open_holds == 1 else 's'}"
+        return ngettext("{number} open hold", "{number} open holds", run.open_holds).format(number=run.open_holds)
     return "" if unclaimed is None else summarize_unclaimed(unclaimed)
 
 
 def _shown(run: Run) -> ShownRun:
-    word, icon, tone, meaning = code_labels.RUN_LABELS[run.status]
+    word, icon, tone, meaning = code_labels.run_label(run.status)
     if run.status == "running" and run.pause_asked_at is not None:
-        word, icon, tone, meaning = "pausing", "pause", "warn", "The run stops at its next safe point."
+        word, icon, tone, meaning = _("pausing"), "pause", "warn", _("The run stops at its next safe point.")
     return ShownRun(run=run, word=word, icon=icon, tone=tone, meaning=meaning)
 
 
@@ -158,8 +164,8 @@ def run_context(screen: RunDetails, *, reader: AbstractUser, now: datetime) -> d
         "effects": effect_rows(screen.effects, run.agent, labels)[::-1],
         "unknown": screen.effect_counts.statuses.get("unknown", 0),
         "waits": waits[::-1],
-        "holds": [(code_labels.HOLD_LABELS.get(hold.kind, hold.kind), hold) for hold in screen.holds],
+        "holds": [(code_labels.hold_label(hold.kind), hold) for hold in screen.holds],
         "timeline": timeline_entries(screen.events, reader=reader, waits=screen.named_waits),
-        "continuation_words": "" if continuation is None else _CONTINUATION_LABELS[continuation.status],
+        "continuation_words": "" if continuation is None else _continuation_label(continuation.status),
         "last_checkpoint": screen.checkpoints[0] if screen.checkpoints else None,
     }

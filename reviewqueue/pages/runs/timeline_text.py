@@ -245,7 +245,7 @@ def _suspended(event: Event, lookup: _Lookup) -> _Text:
 
 def _answered(event: Event, lookup: _Lookup) -> _Text:
     decision = lookup.decision(event)
-    verdict = code_labels.VERDICT_DONE.get(str(event.refs.get("verdict")), "answered")
+    verdict = code_labels.verdict_done(str(event.refs.get("verdict")))
     if event.refs.get("second_factor"):
         verdict = f"{verdict} with a second factor"
     if event.refs.get("standing_rule"):
@@ -272,7 +272,7 @@ def _counted(event: Event, lookup: _Lookup) -> _Text:
 
 def _refused(event: Event, lookup: _Lookup) -> _Text:
     decision = lookup.decision(event)
-    tried = code_labels.VERDICT_DONE.get(decision.verdict, "answered") if decision is not None else "answered"
+    tried = code_labels.verdict_done("answer" if decision is None else decision.verdict)
     words = f"{tried}; the decision was refused"
     return _Text(words=words, sub=format_html("<code>{}</code>; kept as a record", event.refs.get("code")), tone="warn")
 
@@ -401,7 +401,7 @@ def _retagged(event: Event, lookup: _Lookup) -> _Text:
 
 
 def _held(event: Event, lookup: _Lookup) -> _Text:
-    words = code_labels.HOLD_LABELS.get(str(event.refs.get("kind")), "The run is on hold")
+    words = code_labels.hold_label(str(event.refs.get("kind")))
     subject = str(event.refs.get("subject") or "")
     return _Text(words=words, sub=_subject(subject, lookup), icon="lock", tone="bad")
 
@@ -428,7 +428,7 @@ def _ending(event: Event, lookup: _Lookup) -> _Text:
 
 def _ended(event: Event, lookup: _Lookup) -> _Text:
     status = event.type.partition(".")[2]
-    word, icon, tone, _ = code_labels.RUN_LABELS.get(status, (status, "flag", "", ""))
+    word, icon, tone, _ = code_labels.run_label(status)
     reason = event.refs.get("reason")
     return _Text(
         words=f"Run {word}",

@@ -1,0 +1,161 @@
+"""Reads of lists and figures from a replica of the database (`REPLICA_DATABASE_URL`), where one is set.
+
+A view marked ``reads_replica`` reads the rows of runs and their counts from the replica. People, groups, queues and
+agents come from the primary. The replica is left out while it does not answer, is no standby, or lags more than
+`REPLICA_MAX_LAG` seconds; a view whose read fails there runs again on the primary.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connections
+from django.db.models import Model
+from django.http import HttpResponseBase
+
+log = logging.getLogger(__name__)
+
+ALIAS = "replica"
+HEADER = "X-Data-Age"
+#: Rows that lists and figures show. People, groups, keys, agents, queues and their permissions are not among them.
+MODELS = frozenset(
+    {
+        *(
+            "ledger.effect",
+            "runs.checkpoint",
+            "runs.continuation",
+            "runs.decision",
+            "runs.event",
+            "runs.feed",
+            "runs.hold",
+        ),
+        *("runs.interrupt", "runs.outcome", "runs.permit", "runs.progress", "runs.run"),
+        *("reviewqueue.rollupcell", "reviewqueue.rollupgroup", "reviewqueue.rollupstate", "reviewqueue.rolluptotal"),
+        "reviewqueue.rollupdueday",
+    }
+)
+SECONDS_BETWEEN_CHECKS = 1.0
+SECONDS_LEFT_ALONE = 5.0
+#: A smaller lag is not shown: any page is as old a moment after it was opened.
+SECONDS_TO_SHOW = 1.0
+
+P = ParamSpec("P")
+Subject = TypeVar("Subject")
+Response = TypeVar("Response", bound=HttpResponseBase)
+
+_is_reading: ContextVar[bool] = ContextVar("is_reading_replica", default=False)
+
+
+class ReplicaRouter:
+    """Django's router of a database with a replica."""
+
+    def db_for_read(self, model: type[Model], **hints: Any) -> str:
+        """Return the replica for a listed row inside a view that reads it, else the primary."""
+        is_listed = _is_reading.get() and model._meta.label_lower in MODELS
+        return ALIAS if is_listed else DEFAULT_DB_ALIAS
+
+    def db_for_write(self, model: type[Model], **hints: Any) -> str:
+        """Return the primary, also for a row that was read from the replica."""
+        return DEFAULT_DB_ALIAS
+
+    def allow_relation(self, one: Model, other: Model, **hints: Any) -> bool:
+        """Both are copies of one database."""
+        return True
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
+        """Refuse to migrate a replica: it gets the tables of the primary."""
+        return False if db == ALIAS else None
+
+
+def reading_alias() -> str:
+    """Return the database of a statement of our own about listed rows."""
+    return ALIAS if _is_reading.get() else DEFAULT_DB_ALIAS
+
+
+class _Replica:
+    """What this process knows of the replica: its lag, and when it is looked at again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next_check = float("-inf")
+        self._lag: float | None = None
+
+    def lag(self) -> float | None:
+        """Return the seconds by which the replica is behind; ``None`` if it must not be read."""
+        with self._lock:
+            if time.monotonic() >= self._next_check:
+                self._next_check = time.monotonic() + SECONDS_BETWEEN_CHECKS
+                try:
+                    self._lag = measure_lag()
+                except DatabaseError as problem:
+                    self._leave_alone(problem)
+            is_usable = self._lag is not None and self._lag <= settings.REPLICA_MAX_LAG
+            return self._lag if is_usable else None
+
+    def leave_alone(self, problem: Exception) -> None:
+        """Read nothing from it for some seconds."""
+        with self._lock:
+            self._leave_alone(problem)
+
+    def _leave_alone(self, problem: Exception) -> None:
+        self._lag = None
+        self._next_check = time.monotonic() + SECONDS_LEFT_ALONE
+        connections[ALIAS].close()
+        log.warning("The replica is not read for %.0f s: %s", SECONDS_LEFT_ALONE, str(problem).partition("\n")[0])
+
+
+_replica = _Replica()
+
+
+def measure_lag() -> float | None:
+    """Return the seconds since the newest change that the replica has, 0 if it has all; ``None`` if it is no standby.
+
+    Both times are of the primary's clock. Raises ``DatabaseError``.
+    """
+    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute("SELECT pg_current_wal_lsn()::text, clock_timestamp()")
+        [place, now] = cursor.fetchone()
+    with connections[ALIAS].cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn() >= %s::pg_lsn, pg_last_xact_replay_timestamp()",
+            [place],
+        )
+        [is_standby, has_all, newest] = cursor.fetchone()
+    if not is_standby or (newest is None and not has_all):
+        return None
+    return 0.0 if has_all else max(0.0, (now - newest).total_seconds())
+
+
+def reads_replica(
+    view: Callable[Concatenate[Subject, P], Response],
+) -> Callable[Concatenate[Subject, P], Response]:
+    """Mark a view, or its method, that only lists or counts: it reads the replica, if there is one that may be read."""
+
+    @functools.wraps(view)
+    def read(subject: Subject, *args: P.args, **kwargs: P.kwargs) -> Response:
+        lag = _replica.lag() if ALIAS in settings.DATABASES else None
+        if lag is None:
+            return view(subject, *args, **kwargs)
+        if lag >= SECONDS_TO_SHOW:
+            setattr(subject, "data_age", round(lag))  # noqa: B010  of a request; base.html shows it
+        reading = _is_reading.set(True)
+        try:
+            response = view(subject, *args, **kwargs)
+            response.headers[HEADER] = str(round(lag))
+            return response
+        except (OperationalError, InterfaceError) as problem:
+            _replica.leave_alone(problem)
+        finally:
+            _is_reading.reset(reading)
+        if hasattr(subject, "data_age"):
+            del subject.data_age
+        return view(subject, *args, **kwargs)
+
+    return read
