@@ -168,6 +168,15 @@ def submit_decision(
         raise
 
 
+def _validated(interrupt: Interrupt, submission: _Submission) -> _Submission:
+    """Return the submission with the digests of its attached files, if its answer fits the request."""
+    validate_answer(interrupt, submission.answer)
+    if submission.door == "api" and not submission.seen.confirms_hidden:  # the page has a checkbox of its own
+        _refuse_unseen_characters(interrupt, submission.answer)
+    named = check_attachments(interrupt, submission.responder, submission.answer)
+    return replace(submission, attachments=tuple(named))
+
+
 def _refuse_unseen_characters(interrupt: Interrupt, answer: Answer) -> None:
     """Refuse to approve a call that looks like another one, as it was proposed or edited."""
     call = approved_call(interrupt, answer)
@@ -189,7 +198,7 @@ def submit_rule_decision(rule: StandingRule, interrupt: Interrupt) -> Receipt:
     validate_answer(interrupt, answer)
     seen = ShownVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     submission = _Submission(responder=rule.made_by, answer=answer, seen=seen, door=BY_RULE, request_key="", rule=rule)
-    return _decide_by_rule(interrupt.pk, submission)
+    return _decide(interrupt.pk, submission)
 
 
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
@@ -206,25 +215,16 @@ def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
 
 
 @use_case
-def _decide(interrupt_id: str, submission: _Submission) -> Receipt | Refusal:
-    run, interrupt = permissions.lock_visible_interrupt(submission.responder, interrupt_id)
-    validate_answer(interrupt, submission.answer)
-    if submission.door == "api" and not submission.seen.confirms_hidden:  # the page has a checkbox of its own
-        _refuse_unseen_characters(interrupt, submission.answer)
-    named = check_attachments(interrupt, submission.responder, submission.answer)
-    return _decide_locked(run, interrupt, replace(submission, attachments=tuple(named)))
-
-
-@use_case
-def _decide_by_rule(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
-    # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
-    run, interrupt = lock_run_and_interrupt(interrupt_pk, skip_locked=True)
-    return _decide_locked(run, interrupt, submission)
-
-
-def _decide_locked(run: Run, interrupt: Interrupt, submission: _Submission) -> Receipt | Refusal:
+def _decide(key: str | int, submission: _Submission) -> Receipt | Refusal:
+    """``key``: the public id that the responder sent, or the primary key of a request that a standing rule decides."""
     responder, answer, seen = submission.responder, submission.answer, submission.seen
     second_factor = submission.second_factor
+    if isinstance(key, str):
+        run, interrupt = permissions.lock_visible_interrupt(responder, key)
+        submission = _validated(interrupt, submission)
+    else:
+        # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
+        run, interrupt = lock_run_and_interrupt(key, skip_locked=True)
     # Before the clock, rights and policies are read: the rule may end while its lock is awaited.
     rule = None if submission.rule is None else lock_rule(submission.rule.pk)
     found = read_decision_basis(interrupt, responder)

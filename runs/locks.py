@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from django.db.models import OuterRef, QuerySet
 
-from ledger.errors import Busy, NotFound
+from ledger.errors import Busy, NotFound, Refusal
 from ledger.log_context import note_ids, note_run
 from ledger.prepared_queries import PreparedQuery, prepared
 from ledger.transactions import assert_in_transaction
@@ -103,10 +103,9 @@ def lock_run_and_interrupt(interrupt_pk: int, *, skip_locked: bool = False) -> t
     ``skip_locked``: do not wait. Raises ``Busy`` if another transaction has one of them locked.
     """
     assert_in_transaction()
-    found = (_run_and_interrupt_if_free if skip_locked else _run_and_interrupt).first(pk=interrupt_pk)
-    if found is None and skip_locked:
-        raise Busy
-    return _noted(found)
+    if skip_locked:
+        return _noted(_run_and_interrupt_if_free.first(pk=interrupt_pk), otherwise=Busy)
+    return _noted(_run_and_interrupt.first(pk=interrupt_pk))
 
 
 def lock_run_and_found_interrupt(query: PreparedQuery[Interrupt], **values: int | str) -> tuple[Run, Interrupt]:
@@ -136,9 +135,9 @@ def _run_and_interrupt_if_free(pk: int) -> QuerySet[Interrupt]:
     return with_locked_run(Interrupt.objects.filter(pk=pk), skip_locked=True)
 
 
-def _noted(interrupt: Interrupt | None) -> tuple[Run, Interrupt]:
+def _noted(interrupt: Interrupt | None, *, otherwise: type[Refusal] = NotFound) -> tuple[Run, Interrupt]:
     if interrupt is None:
-        raise NotFound
+        raise otherwise
     _note_run(interrupt.run)
     note_ids(interrupt=interrupt.public_id)
     return interrupt.run, interrupt
