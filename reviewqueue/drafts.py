@@ -111,10 +111,10 @@ def _can_be_stored(name: str, texts: list[str]) -> bool:
 def submitted_fields(post: QueryDict) -> list[tuple[str, str]]:
     """Return names and texts of the decision form's fields, for the page that submits them once more.
 
-    ``list`` names the list that the reviewer came from.
+    ``list`` names the list that the reviewer came from, ``opened`` the time at which they opened the request.
     """
     sent = [(name, text) for name, texts in post.lists() for text in texts]
-    return [(name, text) for name, text in sent if name == "list" or is_field_of_decision(name)]
+    return [(name, text) for name, text in sent if name in ("list", "opened") or is_field_of_decision(name)]
 
 
 def draft_of(post: QueryDict) -> QueryDict:

@@ -11,11 +11,12 @@ from django.utils.translation import pgettext_lazy
 
 from ledger.models import Effect
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
-from runs.models import Agent, Interrupt, Queue, Run, Signal, StandingRule
+from runs.models import Agent, Decision, Interrupt, Queue, Run, Signal, StandingRule
 
 __all__ = [
     "ApiKey",
     "ChatChannel",
+    "DecisionPace",
     "Delivery",
     "DeliveryAttempt",
     "ExaminedRequest",
@@ -209,6 +210,30 @@ class ExaminedRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.interrupt_id} by {self.rule_id}"
+
+
+class DecisionPace(models.Model):
+    """How long a person had a request open before deciding it on its page. Only they and leads of the queue read it.
+
+    ``seconds`` is rounded down to three significant digits from 1,000 s on.
+    """
+
+    decision = models.OneToOneField(Decision, on_delete=models.PROTECT, related_name="pace")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_index=False)
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="+", db_index=False)
+    seconds = models.PositiveIntegerField()
+    estimate_seconds = models.PositiveIntegerField(help_text="how long the request takes to read at least")
+    is_fast = models.BooleanField(help_text="it was faster than the estimate")
+    decided_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["person", "-id"], name="paces_of_a_person"),
+            models.Index(fields=["queue", "decided_at"], name="paces_of_a_queue"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seconds} s for {self.decision_id}"
 
 
 class SignalAct(models.Model):

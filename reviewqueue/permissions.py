@@ -23,7 +23,8 @@ from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.prepared_queries import prepared
 from runs.child_runs import find_applying_policies, is_queue_allowed
 from runs.errors import NoDecider, NotPermitted, SelfReview
-from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
+from runs.locks import lock_run_and_found_interrupt, lock_run_and_interrupt, with_locked_run
+from runs.models import Agent, Assignee, Decision, Event, Interrupt, PlantedRequest, Policy, Queue, Run
 from runs.policies import allows_standing_rules
 from runs.reviewer_claims import is_claimed_by_other
 from runs.standing_rules import BY_RULE, find_verified_rule
@@ -104,6 +105,22 @@ def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | No
     return found or find_escalated_interrupt(person, interrupt_id)
 
 
+def lock_visible_interrupt(person: AbstractUser, interrupt_id: str) -> tuple[Run, Interrupt]:
+    """Lock and return the run and the interrupt as ``lock_run_and_interrupt`` does, if the person may read the interrupt.
+
+    Locks nothing for anyone else. Raises ``NotFound``.
+    """
+    if not person.is_active:
+        raise NotFound
+    try:
+        return lock_run_and_found_interrupt(_locked_visible_interrupt, person=person.pk, public_id=interrupt_id)
+    except NotFound:
+        escalated = find_escalated_interrupt(person, interrupt_id)
+        if escalated is None:
+            raise
+        return lock_run_and_interrupt(escalated.pk)
+
+
 def find_escalated_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
     """Return an interrupt that was escalated away from a queue of the person; ``None`` for any other.
 
@@ -159,9 +176,18 @@ def _visible_to(groups: Any, person_id: Any) -> Q:
 
 @prepared
 def _visible_interrupt(person: int, public_id: str) -> QuerySet[Interrupt]:
+    return _visible_by_id(person, public_id).select_related("schema")
+
+
+@prepared
+def _locked_visible_interrupt(person: int, public_id: str) -> QuerySet[Interrupt]:
+    return with_locked_run(_visible_by_id(person, public_id))
+
+
+def _visible_by_id(person: Any, public_id: Any) -> QuerySet[Interrupt]:
     groups = Group.objects.filter(user=person)
     may_see = Exists(groups.filter(name=OPERATORS)) | _visible_to(groups.values("pk"), person)
-    return Interrupt.objects.filter(may_see, public_id=public_id).select_related("schema")
+    return Interrupt.objects.filter(may_see, public_id=public_id)
 
 
 def visible_runs(person: AbstractUser) -> QuerySet[Run]:
@@ -254,6 +280,8 @@ def _why_not(
             return NotPermitted(_("This request is assigned to another reviewer."), who_can=who_can_decide(interrupt))
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
         return SelfReview(who_can=who_can_decide(interrupt))
+    if interrupt.run.planted and PlantedRequest.objects.filter(interrupt=interrupt.pk, planted_by=person.pk).exists():
+        return NotPermitted("You planted this request, so another person must decide it.", who_can=[])
     return None
 
 

@@ -161,6 +161,7 @@ def get_undo_deadline(decision: Decision) -> datetime | None:
     if (
         not can_be_undone
         or decision.delivered_at is not None
+        or decision.interrupt.run.planted
         or ends_run_on_verdict(decision.interrupt, decision.verdict)
     ):
         return None

@@ -16,6 +16,7 @@ from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
+from django.utils.translation import gettext_noop
 
 from ledger import clock
 from ledger.digests import canonical, digest
@@ -35,21 +36,22 @@ HEAD = 1
 
 #: Kinds of subjects in the audit log, with their labels. Rows of `KINDS` are compared with their records.
 KIND_LABELS = {
-    "policy": "Policy",
-    "effect_rule": "Effect rule",
-    "agent": "Effects of an agent",
-    "standing_rule": "Standing rule",
-    "agent_settings": "Agent",
-    "halt": "Kill switch",
-    "key": "API key",
-    "connection": "Connection",
-    "call_label": "Call label",
-    "webhook": "Webhook endpoint",
-    "queue": "Queue",
-    "chat_channel": "Chat channel",
-    "person": "Person",
-    "group": "Group",
-    "message": "Dead letter",
+    "policy": gettext_noop("Policy"),
+    "effect_rule": gettext_noop("Effect rule"),
+    "agent": gettext_noop("Effects of an agent"),
+    "standing_rule": gettext_noop("Standing rule"),
+    "agent_settings": gettext_noop("Agent"),
+    "halt": gettext_noop("Kill switch"),
+    "key": gettext_noop("API key"),
+    "connection": gettext_noop("Connection"),
+    "call_label": gettext_noop("Call label"),
+    "webhook": gettext_noop("Webhook endpoint"),
+    "queue": gettext_noop("Queue"),
+    "chat_channel": gettext_noop("Chat channel"),
+    "person": gettext_noop("Person"),
+    "group": gettext_noop("Group"),
+    "message": gettext_noop("Dead letter"),
+    "planted_request": gettext_noop("Planted request"),
 }
 
 

@@ -18,6 +18,8 @@ from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone, translation
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from ledger import clock
 from reviewqueue import permissions
@@ -29,17 +31,17 @@ from reviewqueue.notifications.preferences import language_of, preferences_of, z
 from reviewqueue.text.hidden_characters import mark_hidden_plain
 from reviewqueue.text.times import datetime_label, duration_label
 from runs.models import Interrupt
-from runs.states import InterruptStatus
+from runs.states import InterruptStatus, Risk
 
 MAX_TITLE_LENGTH = 120
 MAX_SUBJECT_TITLE_LENGTH = 60
 #: A dot, colon, at sign or slash between letters makes a mail program show a link.
 _LINK_MARK = re.compile(r"(?<=\w)([.:@/\\])(?=[^\W\d]|/)|(?<=[:/])(/)(?=\S)")
 _VERDICT_AT_EXPIRY = {
-    "cancel": "The run ends.",
-    "fail": "The run fails.",
-    "resume": "The run continues without an answer.",
-    "default": "The default answer applies.",
+    "cancel": gettext_lazy("The run ends."),
+    "fail": gettext_lazy("The run fails."),
+    "resume": gettext_lazy("The run continues without an answer."),
+    "default": gettext_lazy("The default answer applies."),
 }
 
 
@@ -89,7 +91,7 @@ def render_chat(message: NotificationMessage) -> str | None:
     if chat is None or chat.removed_at is not None:
         return None
     with timezone.override(timezone.get_default_timezone()):
-        lines, _ = _lines(message, chat)
+        lines, _omitted = _lines(message, chat)
     return "\n".join("\n".join([line.heading, *line.facts, line.url]) for line in lines) or None
 
 
@@ -107,9 +109,9 @@ def _headers(message: NotificationMessage, lines: list[Line]) -> dict[str, str]:
 
 def _subject(lines: list[Line], omitted: int) -> str:
     if len(lines) > 1:
-        return f"Review queue: {len(lines) + omitted} notifications"
+        return _("Review queue: {number} notifications").format(number=len(lines) + omitted)
     title = _shortened(lines[0].title, MAX_SUBJECT_TITLE_LENGTH)
-    return f"{lines[0].heading}: “{title}”" if title else lines[0].heading
+    return _("{heading}: “{title}”").format(heading=lines[0].heading, title=title) if title else lines[0].heading
 
 
 def _lines(message: NotificationMessage, recipient: AbstractUser | ChatChannel) -> tuple[list[Line], int]:
@@ -165,25 +167,26 @@ def _line(row: Notification, *, now: datetime, with_title: bool) -> Line:
 
 
 def _heading(row: Notification) -> str:
-    queue = row.interrupt.queue.slug if row.interrupt is not None and row.interrupt.queue is not None else "your queue"
+    has_queue = row.interrupt is not None and row.interrupt.queue is not None
+    queue = row.interrupt.queue.slug if has_queue else _("your queue")
     agent = row.agent.slug if row.agent is not None else ""
     headings = {
-        NotificationKind.REQUESTED: f"New request in {queue}",
-        NotificationKind.ASSIGNED: f"Request assigned to you in {queue}",
-        NotificationKind.MENTIONED: f"You were mentioned in {queue}",
-        NotificationKind.REMINDED: f"Deadline near in {queue}",
-        NotificationKind.ESCALATED: f"Request escalated to {queue}",
-        NotificationKind.EXPIRED: f"Request expired in {queue}",
-        NotificationKind.AMENDED: f"Request changed by its agent in {queue}",
-        NotificationKind.REOPENED: f"Request open again in {queue}",
-        NotificationKind.UNKNOWN: f"Unknown outcome of agent {agent}",
-        NotificationKind.HELD: f"Run of agent {agent} on hold",
-        NotificationKind.UNDELIVERED: f"Webhook messages of agent {agent} given up",
-        NotificationKind.HALTED: f"Agent {agent} halted",
-        NotificationKind.INVITED: "Your account at Review Queue",
-        NotificationKind.RESET: "Reset your password",
+        NotificationKind.REQUESTED: _("New request in {queue}"),
+        NotificationKind.ASSIGNED: _("Request assigned to you in {queue}"),
+        NotificationKind.MENTIONED: _("You were mentioned in {queue}"),
+        NotificationKind.REMINDED: _("Deadline near in {queue}"),
+        NotificationKind.ESCALATED: _("Request escalated to {queue}"),
+        NotificationKind.EXPIRED: _("Request expired in {queue}"),
+        NotificationKind.AMENDED: _("Request changed by its agent in {queue}"),
+        NotificationKind.REOPENED: _("Request open again in {queue}"),
+        NotificationKind.UNKNOWN: _("Unknown outcome of agent {agent}"),
+        NotificationKind.HELD: _("Run of agent {agent} on hold"),
+        NotificationKind.UNDELIVERED: _("Webhook messages of agent {agent} given up"),
+        NotificationKind.HALTED: _("Agent {agent} halted"),
+        NotificationKind.INVITED: _("Your account at Review Queue"),
+        NotificationKind.RESET: _("Reset your password"),
     }
-    return headings[NotificationKind(row.kind)]
+    return headings[NotificationKind(row.kind)].format(queue=queue, agent=agent)
 
 
 def _facts(row: Notification, *, now: datetime) -> list[str]:
@@ -191,32 +194,43 @@ def _facts(row: Notification, *, now: datetime) -> list[str]:
     interrupt, kind = row.interrupt, row.kind
     facts = _facts_of_request(interrupt, now=now) if interrupt is not None and kind != NotificationKind.EXPIRED else []
     if kind == NotificationKind.EXPIRED:
-        facts = ["It was not decided before its deadline.", _VERDICT_AT_EXPIRY.get(row.details.get("do", ""), "")]
+        facts = [
+            _("It was not decided before its deadline."),
+            str(_VERDICT_AT_EXPIRY.get(row.details.get("do", ""), "")),
+        ]
     elif kind == NotificationKind.UNKNOWN:
-        facts = ["An owner must find out what happened, and resolve it in Reconciliation."]
+        facts = [_("An owner must find out what happened, and resolve it in Reconciliation.")]
     elif kind == NotificationKind.HELD:
-        facts = ["It does not continue until an owner lifts the hold."]
+        facts = [_("It does not continue until an owner lifts the hold.")]
     elif kind == NotificationKind.UNDELIVERED:
         number = row.details.get("messages", 1)
-        facts = [f"{number} {'message was' if number == 1 else 'messages were'} given up. You can send them again."]
+        text = ngettext(
+            "{number} message was given up. You can send them again.",
+            "{number} messages were given up. You can send them again.",
+            number,
+        )
+        facts = [text.format(number=number)]
     elif kind == NotificationKind.HALTED:
-        facts = ["None of its runs can start, be claimed or begin an effect until an operator lifts the halt."]
+        facts = [_("None of its runs can start, be claimed or begin an effect until an operator lifts the halt.")]
     elif kind == NotificationKind.INVITED:
-        facts = ["An operator added you. Choose a password to sign in. The link can be used once, within three days."]
+        facts = [
+            _("An operator added you. Choose a password to sign in. The link can be used once, within three days.")
+        ]
     elif kind == NotificationKind.RESET:
         facts = [
-            "Choose a new password. The link can be used once, within three days.",
-            "If you did not ask for it, ignore this mail: your password is unchanged.",
+            _("Choose a new password. The link can be used once, within three days."),
+            _("If you did not ask for it, ignore this mail: your password is unchanged."),
         ]
     return [fact for fact in facts if fact]
 
 
 def _facts_of_request(interrupt: Interrupt, *, now: datetime) -> list[str]:
-    risk = f"{interrupt.get_risk_display().capitalize()} risk."
+    risk = {Risk.LOW: _("Low risk."), Risk.MEDIUM: _("Medium risk."), Risk.HIGH: _("High risk.")}[Risk(interrupt.risk)]
     if interrupt.status != InterruptStatus.WAITING:
         return [risk]
     left = duration_label(interrupt.deadline - now)
-    return [f"{risk} Deadline: {datetime_label(interrupt.deadline, now=now)}, in {left}."]
+    deadline = datetime_label(interrupt.deadline, now=now)
+    return [f"{risk} {_('Deadline: {time}, in {duration}.').format(time=deadline, duration=left)}"]
 
 
 def _url(row: Notification) -> str:

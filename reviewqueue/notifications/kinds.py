@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
 
 
 class NotificationKind(TextChoices):
     """What a notification reports. The labels are those of the preferences page."""
 
-    REQUESTED = "requested", "A new request"
-    ASSIGNED = "assigned", "A request is assigned to you"
-    MENTIONED = "mentioned", "A comment mentions you"
-    REMINDED = "reminded", "A deadline is near"
-    ESCALATED = "escalated", "A request is escalated to your queue"
-    EXPIRED = "expired", "A request expired"
-    AMENDED = "amended", "The agent changed an open request"
-    REOPENED = "reopened", "A decision no longer counts, so its request is open"
-    UNKNOWN = "unknown", "The outcome of an effect is unknown"
-    HELD = "held", "A run is on hold"
-    UNDELIVERED = "undelivered", "Webhook messages were given up"
-    HALTED = "halted", "An agent is halted"
-    INVITED = "invited", "An invitation"
-    RESET = "reset", "A password reset"
+    REQUESTED = "requested", _("A new request")
+    ASSIGNED = "assigned", _("A request is assigned to you")
+    MENTIONED = "mentioned", _("A comment mentions you")
+    REMINDED = "reminded", _("A deadline is near")
+    ESCALATED = "escalated", _("A request is escalated to your queue")
+    EXPIRED = "expired", _("A request expired")
+    AMENDED = "amended", _("The agent changed an open request")
+    REOPENED = "reopened", _("A decision no longer counts, so its request is open")
+    UNKNOWN = "unknown", _("The outcome of an effect is unknown")
+    HELD = "held", _("A run is on hold")
+    UNDELIVERED = "undelivered", _("Webhook messages were given up")
+    HALTED = "halted", _("An agent is halted")
+    INVITED = "invited", _("An invitation")
+    RESET = "reset", _("A password reset")
 
 
 #: About the account. They cannot be muted, and no digest or quiet hours delay them.

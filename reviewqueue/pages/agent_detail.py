@@ -14,6 +14,8 @@ from django.contrib import messages
 from django.contrib.auth.models import Group
 from django.http import Http404, HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger import clock
@@ -36,15 +38,15 @@ from runs.models import Agent, Policy
 from runs.states import EffectMode
 
 SCOPE_MEANINGS = {
-    "run": "work on runs and requests",
-    "control": "pause, resume and cancel runs",
-    "signal": "send and list signals",
+    "run": gettext_lazy("work on runs and requests"),
+    "control": gettext_lazy("pause, resume and cancel runs"),
+    "signal": gettext_lazy("send and list signals"),
 }
 OVERLAPS = {
-    "0": ("none: the old key ends now", timedelta()),
-    "hour": ("1 hour", timedelta(hours=1)),
-    "day": ("1 day", timedelta(days=1)),
-    "week": ("7 days", timedelta(days=7)),
+    "0": (gettext_lazy("none: the old key ends now"), timedelta()),
+    "hour": (gettext_lazy("1 hour"), timedelta(hours=1)),
+    "day": (gettext_lazy("1 day"), timedelta(days=1)),
+    "week": (gettext_lazy("7 days"), timedelta(days=7)),
 }
 MAX_FIELD = 2_000
 
@@ -85,12 +87,12 @@ def add_agent(request: PageRequest) -> HttpResponse:
     effects = form.get("effects", "")
     try:
         if effects not in EffectMode.values:
-            raise ProvisioningError("Choose which effects the agent can begin.")
+            raise ProvisioningError(_("Choose which effects the agent can begin."))
         made, key = administration.add_agent(
             request.user, form.get("name", "").strip(), owner=form.get("owner", "").strip(), effects=effects
         )
     except ProvisioningError as refused:
-        messages.error(request, f"{refused} Nothing was changed.")
+        messages.error(request, f"{refused} {_('Nothing was changed.')}")
         return redirect_page(request, reverse("agents"))
     return _render(request, made, secret=_of_key(key))
 
@@ -108,7 +110,7 @@ def change(request: PageRequest, slug: str, subject: str, verb: str) -> HttpResp
     except NotFound:
         raise
     except ProvisioningError as refused:
-        messages.error(request, f"{mark_hidden_plain(str(refused))} Nothing was changed.")
+        messages.error(request, f"{mark_hidden_plain(str(refused))} {_('Nothing was changed.')}")
     except Refusal as refusal:
         messages.error(request, mark_hidden_plain(refusal.detail))
     else:
@@ -140,9 +142,9 @@ def _render(request: PageRequest, found: Agent, *, secret: NewSecret | None = No
         "secret": secret,
         "keys": keys,
         "scopes": [(scope, SCOPE_MEANINGS[scope]) for scope in SCOPES],
-        "overlaps": [(code, label) for code, (label, _) in OVERLAPS.items()],
+        "overlaps": [(code, label) for code, (label, _length) in OVERLAPS.items()],
         "rules": found.effect_rules.order_by("name_pattern"),
-        "mode_label": MODE_LABELS[EffectMode(found.effect_mode)],
+        "mode_label": gettext(MODE_LABELS[EffectMode(found.effect_mode)]),
         "other_mode": EffectMode.ANY if found.effect_mode == EffectMode.LISTED else EffectMode.LISTED,
         "reasons": reasons,
         "labels": found.call_labels.order_by("name"),
@@ -161,7 +163,8 @@ def _render(request: PageRequest, found: Agent, *, secret: NewSecret | None = No
 
 
 def _of_key(made: NewKey) -> NewSecret:
-    return NewSecret(label=f"the key {made.key.name}" if made.key.name else "the key", text=made.text)
+    label = _("the key {name}").format(name=made.key.name) if made.key.name else _("the key")
+    return NewSecret(label=label, text=made.text)
 
 
 def _expiry(form: dict[str, str]) -> datetime | None:
@@ -172,7 +175,7 @@ def _expiry(form: dict[str, str]) -> datetime | None:
     try:
         return datetime.combine(date.fromisoformat(text), time(), tzinfo=UTC) + timedelta(days=1)
     except (ValueError, OverflowError):
-        raise ProvisioningError("The expiry must be a day, such as 2027-03-31.") from None
+        raise ProvisioningError(_("The expiry must be a day, such as 2027-03-31.")) from None
 
 
 def _add_key(request: PageRequest, found: Agent, form: dict[str, str]) -> NewSecret:
@@ -185,8 +188,8 @@ def _add_key(request: PageRequest, found: Agent, form: dict[str, str]) -> NewSec
 
 def _rotate_key(request: PageRequest, found: Agent, form: dict[str, str]) -> NewSecret:
     if form.get("overlap") not in OVERLAPS:
-        raise ProvisioningError("Choose how long the old key stays valid.")
-    _, overlap = OVERLAPS[form["overlap"]]
+        raise ProvisioningError(_("Choose how long the old key stays valid."))
+    overlap = OVERLAPS[form["overlap"]][1]
     made = administration.rotate_key(
         request.user, found.slug, form.get("key", ""), overlap=overlap, expires_at=_expiry(form)
     )
@@ -195,33 +198,32 @@ def _rotate_key(request: PageRequest, found: Agent, form: dict[str, str]) -> New
 
 def _revoke_key(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     key = administration.revoke_key(request.user, found.slug, form.get("key", ""))
-    return f"rq_{key.prefix} is revoked. Calls with it are refused from now on, also long polls that wait."
+    text = _("rq_{key} is revoked. Calls with it are refused from now on, also long polls that wait.")
+    return text.format(key=key.prefix)
 
 
 def _set_mode(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     if form.get("effects") not in EffectMode.values:
-        raise ProvisioningError("Choose which effects the agent can begin.")
+        raise ProvisioningError(_("Choose which effects the agent can begin."))
     administration.set_effect_mode(request.user, found.slug, effects=form["effects"])
-    return f"{found.slug} can begin {MODE_LABELS[EffectMode(form['effects'])]} now."
+    mode = gettext(MODE_LABELS[EffectMode(form["effects"])])
+    return _("{agent} can begin {effects} now.").format(agent=found.slug, effects=mode)
 
 
 def _add_rule(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     is_allowed, reason = form.get("action") == "allow", form.get("reason", "")
     if not is_allowed and not reason:
-        raise ProvisioningError("Choose the reason of the approval, or allow the effect.")
+        raise ProvisioningError(_("Choose the reason of the approval, or allow the effect."))
     rule = administration.add_effect_rule(
         request.user, found.slug, pattern=form.get("pattern", ""), reason="" if is_allowed else reason
     )
-    return (
-        f"{rule.name_pattern} needs an approval for {rule.reason}."
-        if rule.reason
-        else f"{rule.name_pattern} is allowed."
-    )
+    text = _("{name} needs an approval for {reason}.") if rule.reason else _("{name} is allowed.")
+    return text.format(name=rule.name_pattern, reason=rule.reason)
 
 
 def _remove_rule(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     rule = administration.remove_effect_rule(request.user, found.slug, pattern=form.get("pattern", ""))
-    return f"The rule for {rule.name_pattern} is removed."
+    return _("The rule for {name} is removed.").format(name=rule.name_pattern)
 
 
 def _add_label(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
@@ -230,64 +232,65 @@ def _add_label(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
         name, label, unit = ([part.strip() for part in line.split("|")] + ["", ""])[:3]
         if not name or not label:
             raise ProvisioningError(
-                "Each line of the arguments must be: argument | label | unit. The unit can be left out."
+                _("Each line of the arguments must be: argument | label | unit. The unit can be left out.")
             )
         arguments[name] = {"label": label} | ({"unit": unit} if unit else {})
     label_row = administration.add_call_label(
         request.user, found.slug, name=form.get("name", ""), sentence=form.get("sentence", ""), arguments=arguments
     )
-    return f"Calls {label_row.name} are shown as: {label_row.sentence}"
+    text = _("Calls {name} are shown as: {sentence}")
+    return text.format(name=label_row.name, sentence=label_row.sentence)
 
 
 def _remove_label(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     administration.remove_call_label(request.user, found.slug, name=form.get("name", ""))
-    return f"The label of {form.get('name', '')} is removed."
+    return _("The label of {name} is removed.").format(name=form.get("name", ""))
 
 
 def _add_connection(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     wanted = {name: form.get(name, "").strip() for name in ("name", "url", "secret")}
     connection = administration.add_connection(request.user, found.slug, **wanted)
-    return f"The connection {connection.name} is added. Test it."
+    return _("The connection {name} is added. Test it.").format(name=connection.name)
 
 
 def _remove_connection(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     administration.remove_connection(request.user, found.slug, name=form.get("name", ""))
-    return f"The connection {form.get('name', '')} is removed."
+    return _("The connection {name} is removed.").format(name=form.get("name", ""))
 
 
 def _test_connection(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     name = form.get("name", "")
     trouble = administration.test_connection(request.user, found.slug, name=name, path=form.get("path", "") or "/")
     if trouble:
-        raise ProvisioningError(f"The test of {name} failed. {trouble}")
-    return f"The test of {name} succeeded: the server answered with JSON."
+        raise ProvisioningError(f"{_('The test of {name} failed.').format(name=name)} {trouble}")
+    return _("The test of {name} succeeded: the server answered with JSON.").format(name=name)
 
 
 def _add_webhook(request: PageRequest, found: Agent, form: dict[str, str]) -> NewSecret:
     events = request.POST.getlist("event")[: len(TYPES)]
     if not events:
-        raise ProvisioningError("Choose at least one type of event.")
+        raise ProvisioningError(_("Choose at least one type of event."))
     description = form.get("description", "").strip()
     if len(description) > 300 or len(form.get("url", "")) > endpoints.MAX_URL_LENGTH:
-        raise ProvisioningError("The URL must have at most 500 and the description at most 300 characters.")
+        raise ProvisioningError(_("The URL must have at most 500 and the description at most 300 characters."))
     wanted = endpoints.EndpointRequest(
         key=new_id("key"), body_digest="", url=form.get("url", "").strip(), events=events, description=description
     )
     actor = administration.person_actor(request.user)
     made = endpoints.register_endpoint(agent=found, request=wanted, actor=actor)
-    return NewSecret(label="the signing secret of the endpoint", text=made.secret or "")
+    return NewSecret(label=_("the signing secret of the endpoint"), text=made.secret or "")
 
 
 def _delete_webhook(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     actor = administration.person_actor(request.user)
     endpoints.delete_endpoint(agent=found, endpoint_id=form.get("webhook", ""), actor=actor)
-    return "The endpoint is deleted. Messages that were due are not sent."
+    return _("The endpoint is deleted. Messages that were due are not sent.")
 
 
 def _rotate_webhook(request: PageRequest, found: Agent, form: dict[str, str]) -> NewSecret:
     actor = administration.person_actor(request.user)
     made = endpoints.rotate_secret(agent=found, endpoint_id=form.get("webhook", ""), actor=actor)
-    return NewSecret(label="the new signing secret; the old one also signs for a day", text=made.secret or "")
+    return NewSecret(label=_("the new signing secret; the old one also signs for a day"), text=made.secret or "")
 
 
 def _test_webhook(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
@@ -297,19 +300,18 @@ def _test_webhook(request: PageRequest, found: Agent, form: dict[str, str]) -> s
     ending = send_test_message(endpoint)
     if ending.trouble:
         # The beginning of the reply is for operators only: an owner could otherwise read internal servers.
-        reply = (
-            f" The reply begins: {ending.excerpt}" if ending.excerpt and permissions.is_operator(request.user) else ""
-        )
-        raise ProvisioningError(f"The test message was not accepted. {ending.trouble}{reply}")
-    return f"The receiver accepted the signed test message (status {ending.status})."
+        parts = [_("The test message was not accepted."), ending.trouble]
+        if ending.excerpt and permissions.is_operator(request.user):
+            parts.append(_("The reply begins: {text}").format(text=ending.excerpt))
+        raise ProvisioningError(" ".join(parts))
+    return _("The receiver accepted the signed test message (status {status}).").format(status=ending.status)
 
 
 def _change_owner(request: PageRequest, found: Agent, form: dict[str, str]) -> str:
     owner = form.get("owner", "").strip()
     administration.change_owner(request.user, found.slug, owner=owner, owner_seen=form.get("owner_seen", ""))
-    return (
-        f"{owner} owns {found.slug} now. Unknown outcomes and holds that are open stay with the group that they name."
-    )
+    text = _("{owner} owns {agent} now. Unknown outcomes and holds that are open stay with the group that they name.")
+    return text.format(owner=owner, agent=found.slug)
 
 
 CHANGES: dict[tuple[str, str], Callable[[PageRequest, Agent, dict[str, str]], Any]] = {

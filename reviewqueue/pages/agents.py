@@ -11,6 +11,8 @@ from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger.errors import NotFound, Refusal
@@ -18,17 +20,17 @@ from reviewqueue import permissions
 from reviewqueue.operations import kill_switch
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
-from reviewqueue.pages.runs.run_actions import LONGEST_REASON
+from reviewqueue.pages.runs.run_actions import LONGEST_REASON, reason_too_long
 from reviewqueue.queries import run_counts
 from runs.kill_switch import open_halts
 from runs.models import Agent, Halt
 
 MOVES = ("halt", "lift")
-_EMPTY = EmptyState(
-    picture="no-queue",
-    heading="No agents",
-    text="Members of an owner group see the agents of the group here; operators see all agents.",
-)
+
+
+def _empty_list() -> EmptyState:
+    text = _("Members of an owner group see the agents of the group here; operators see all agents.")
+    return EmptyState(picture="no-queue", heading=_("No agents"), text=text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +82,7 @@ def agents(request: PageRequest) -> HttpResponse:
         "every": kill_switch.ALL_AGENTS,
         "may_halt_all": len(shown) > 1 and permissions.why_not_halt(request.user, None) is None,
         "may_lift_all": sum(one.may_lift for one in shown) > 1,
-        "empty": None if shown else _EMPTY,
+        "empty": None if shown else _empty_list(),
     }
     return render_page(request, "agents/page.html", context)
 
@@ -93,7 +95,7 @@ def use_kill_switch(request: PageRequest, slug: str, move: str) -> HttpResponse:
         raise Http404
     reason = request.POST.get("reason", "").strip()
     if not 0 < len(reason) <= LONGEST_REASON or "\0" in reason:
-        messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
+        messages.error(request, reason_too_long())
     else:
         try:
             messages.success(request, _use(request.user, slug=slug, move=move, reason=reason))
@@ -106,14 +108,19 @@ def use_kill_switch(request: PageRequest, slug: str, move: str) -> HttpResponse:
 
 def _use(person: AbstractUser, *, slug: str, move: str, reason: str) -> str:
     if move == "lift":
-        return f"Halt lifted: {_named(kill_switch.lift(person, slug=slug, reason=reason))} can continue."
+        lifted = kill_switch.lift(person, slug=slug, reason=reason)
+        return _("Halt lifted: {agents} can continue.").format(agents=_named(lifted))
     halted = kill_switch.halt(person, slug=slug, reason=reason)
     begun = len(halted.under_way)
     if not begun:
-        return f"Halted: {_named(halted.agents)}. No effect was in progress."
-    effects, are = ("1 effect", "its outcome is") if begun == 1 else (f"{begun} effects", "their outcomes are")
-    return f"Halted: {_named(halted.agents)}. {effects} had already begun; {are} unknown."
+        return _("Halted: {agents}. No effect was in progress.").format(agents=_named(halted.agents))
+    text = ngettext(
+        "Halted: {agents}. {number} effect had already begun; its outcome is unknown.",
+        "Halted: {agents}. {number} effects had already begun; their outcomes are unknown.",
+        begun,
+    )
+    return text.format(agents=_named(halted.agents), number=begun)
 
 
 def _named(slugs: list[str]) -> str:
-    return ", ".join(slugs) if len(slugs) <= 5 else f"{len(slugs)} agents"
+    return ", ".join(slugs) if len(slugs) <= 5 else _("{number} agents").format(number=len(slugs))

@@ -10,6 +10,8 @@ from typing import Any
 
 from django.http import FileResponse, HttpResponse, HttpResponseBase, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from ledger.errors import NotFound
@@ -66,7 +68,7 @@ def audit_page(request: PageRequest) -> HttpResponse:
         "section": "agents",
         "records": [_shown(record) for record in shown],
         "asked": asked,
-        "kinds": KIND_LABELS.items(),
+        "kinds": [(kind, gettext(label)) for kind, label in KIND_LABELS.items()],
         "agents": _slugs(permissions.owned_agents(request.user), asked.texts["agent"]),
         "queues": _slugs(permissions.owned_queues(request.user), asked.texts["queue"]),
         "most": audit_log.MAX_EXPORTED,
@@ -148,7 +150,7 @@ def _shown(record: ConfigurationRecord) -> ShownRecord:
     return ShownRecord(
         record=record,
         id=audit_log.record_id(record),
-        kind=KIND_LABELS.get(record.kind, record.kind),
+        kind=gettext(KIND_LABELS[record.kind]) if record.kind in KIND_LABELS else record.kind,
         name=record.name or _name_of_old(record),
         members=audit_log.changed_members(record),
     )
@@ -157,7 +159,7 @@ def _shown(record: ConfigurationRecord) -> ShownRecord:
 def _name_of_old(record: ConfigurationRecord) -> str:
     """Return a name for a record of an older version, which has none."""
     known = (str(record.content.get(member, "")) for member in ("reason", "name_pattern"))
-    return next(filter(None, known), f"number {record.subject}")
+    return next(filter(None, known), _("number {number}").format(number=record.subject))
 
 
 def _slugs(rows: Any, chosen: str) -> list[str]:
@@ -173,13 +175,13 @@ def _empty(asked: AskedList) -> EmptyState:
     if any(asked.texts.values()):
         return EmptyState(
             picture="no-match",
-            heading="No change matches",
-            text="Remove a filter to see more changes.",
+            heading=_("No change matches"),
+            text=_("Remove a filter to see more changes."),
             url=reverse("audit-log"),
-            button="Remove all filters",
+            button=_("Remove all filters"),
         )
     return EmptyState(
         picture="none-waiting",
-        heading="No changes",
-        text="Every change of people, agents, queues and policies is here.",
+        heading=_("No changes"),
+        text=_("Every change of people, agents, queues and policies is here."),
     )

@@ -11,6 +11,8 @@ from urllib.parse import urlencode, urlsplit
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger import clock
@@ -18,19 +20,19 @@ from ledger.errors import NotFound, Refusal
 from reviewqueue.notifications.kinds import NotificationKind
 from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
-from reviewqueue.pages.runs.run_actions import LONGEST_REASON
+from reviewqueue.pages.runs.run_actions import LONGEST_REASON, reason_too_long
 from reviewqueue.queries import dead_letters as letters
 from reviewqueue.queries.dead_letters import DeadLetterPage
 from runs.external_signals import signal_status
 
 MESSAGES = "messages"
 NOTIFICATIONS = "notifications"
-STATUS_MESSAGES: dict[str, str] = {
-    "used": "The signal answered its request.",
-    "kept": "The signal is kept for 7 more days. No request matches it now.",
-    "dead": "The signal is still a dead letter: its body does not match the open request.",
+STATUS_MESSAGES = {
+    "used": gettext_lazy("The signal answered its request."),
+    "kept": gettext_lazy("The signal is kept for 7 more days. No request matches it now."),
+    "dead": gettext_lazy("The signal is still a dead letter: its body does not match the open request."),
 }
-_GONE = "This signal is no longer a dead letter: it was used, kept or dismissed in the meantime."
+_GONE = gettext_lazy("This signal is no longer a dead letter: it was used, kept or dismissed in the meantime.")
 
 
 @require_safe
@@ -42,7 +44,7 @@ def dead_letters(request: PageRequest) -> HttpResponse:
     context = _context(found, of=of, is_continued="after" in request.GET)
     if letters.may_see_notifications(request.user):
         count = _count(found.notification_count)
-        context["lists"].append(("Notifications", _address(of=NOTIFICATIONS), count, of == NOTIFICATIONS))
+        context["lists"].append((_("Notifications"), _address(of=NOTIFICATIONS), count, of == NOTIFICATIONS))
     context |= {"may_keep": letters.may_keep_signal(request.user)}
     return render_page(request, "dead_letters/page.html", context)
 
@@ -63,13 +65,13 @@ def _context(found: DeadLetterPage, *, of: str, is_continued: bool) -> dict[str,
         "found": found,
         "of_messages": of == MESSAGES,
         "notifications_shown": [
-            (message, sorted({NotificationKind(one.kind).label for one in message.notifications.all()}))
+            (message, sorted({str(NotificationKind(one.kind).label) for one in message.notifications.all()}))
             for message in found.notifications
         ],
         "messages_shown": [(message, urlsplit(message.endpoint.url).hostname or "") for message in found.messages],
         "lists": [
-            ("Signals", _address(), _count(found.signal_count), not of),
-            ("Webhook messages", _address(of=MESSAGES), _count(found.message_count), of == MESSAGES),
+            (_("Signals"), _address(), _count(found.signal_count), not of),
+            (_("Webhook messages"), _address(of=MESSAGES), _count(found.message_count), of == MESSAGES),
         ],
         "empty": _empty_list(of, is_continued=is_continued) if is_empty else None,
         "is_continued": is_continued,
@@ -82,19 +84,19 @@ def _empty_list(of: str, *, is_continued: bool) -> EmptyState:
     if is_continued:
         return EmptyState(
             picture="none-waiting",
-            heading="End of the list",
-            text="The entries of this page were used, sent or dismissed in the meantime.",
+            heading=_("End of the list"),
+            text=_("The entries of this page were used, sent or dismissed in the meantime."),
             url=_address(**({"of": of} if of else {})),
-            button="Back to the start",
+            button=_("Back to the start"),
         )
     if of == NOTIFICATIONS:
-        text = "Mail and chat messages that could not be sent are listed here."
-        return EmptyState(picture="none-waiting", heading="No unsent notifications", text=text)
+        text = _("Mail and chat messages that could not be sent are listed here.")
+        return EmptyState(picture="none-waiting", heading=_("No unsent notifications"), text=text)
     if of == MESSAGES:
-        text = "Webhook messages of your agents whose retries are exhausted are listed here."
-        return EmptyState(picture="none-waiting", heading="No undelivered messages", text=text)
-    text = "Signals to your agents that match no request in time are listed here."
-    return EmptyState(picture="none-waiting", heading="No unmatched signals", text=text)
+        text = _("Webhook messages of your agents whose retries are exhausted are listed here.")
+        return EmptyState(picture="none-waiting", heading=_("No undelivered messages"), text=text)
+    text = _("Signals to your agents that match no request in time are listed here.")
+    return EmptyState(picture="none-waiting", heading=_("No unmatched signals"), text=text)
 
 
 def _count(number: int) -> str:
@@ -126,14 +128,14 @@ def perform_action(request: PageRequest, signal_id: str, verb: str) -> HttpRespo
     )  # an invisible signal is a 404; one that changed in the meantime is reported below
     reason = request.POST.get("reason", "").strip()
     if not 0 < len(reason) <= LONGEST_REASON or "\x00" in reason:
-        messages.error(request, f"The reason must have 1 to {LONGEST_REASON} characters. Nothing was changed.")
+        messages.error(request, reason_too_long())
         return redirect_page(request, _address())
     try:
         if verb == "keep":
             messages.success(request, STATUS_MESSAGES[letters.keep_dead_signal(request.user, signal_id, reason=reason)])
         else:
             letters.dismiss_signal(request.user, signal_id, reason=reason)
-            messages.success(request, "Dismissed. The signal and your reason are kept.")
+            messages.success(request, _("Dismissed. The signal and your reason are kept."))
     except NotFound:
         messages.error(request, _GONE)
     except Refusal as refusal:
@@ -147,7 +149,7 @@ def send_again(request: PageRequest, delivery_id: str) -> HttpResponse:
     """Send a webhook message again after its retries are exhausted."""
     try:
         letters.resend_dead_message(request.user, delivery_id)
-        messages.success(request, "The message is sent again now, with the same id and the same body.")
+        messages.success(request, _("The message is sent again now, with the same id and the same body."))
     except NotFound:
         raise
     except Refusal as refusal:
@@ -160,5 +162,5 @@ def send_again(request: PageRequest, delivery_id: str) -> HttpResponse:
 def resend_notification(request: PageRequest, message_id: str) -> HttpResponse:
     """Send a notification again after it was given up."""
     letters.resend_dead_notification(request.user, message_id)
-    messages.success(request, "The notification is sent again now, with the same message id.")
+    messages.success(request, _("The notification is sent again now, with the same message id."))
     return redirect_page(request, _address(of=NOTIFICATIONS))

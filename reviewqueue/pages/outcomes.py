@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger.errors import NotFound, Refusal
@@ -76,16 +77,14 @@ def outcomes(request: PageRequest) -> HttpResponse:
         "shown_messages": shown_number(letters.message_count),
         "shown_notifications": shown_number(letters.notification_count),
         "to_resolve": count_to_resolve(person),
-        "empty": _EMPTY if is_empty else None,
+        "empty": _empty_page() if is_empty else None,
     }
     return render_page(request, "outcomes/page.html", context)
 
 
-_EMPTY = EmptyState(
-    picture="none-waiting",
-    heading="Nothing to resolve",
-    text="Unknown outcomes, holds and dead letters of your agents are listed here.",
-)
+def _empty_page() -> EmptyState:
+    text = _("Unknown outcomes, holds and dead letters of your agents are listed here.")
+    return EmptyState(picture="none-waiting", heading=_("Nothing to resolve"), text=text)
 
 
 @require_POST
@@ -112,7 +111,7 @@ def lift(request: PageRequest, run_id: str) -> HttpResponse:
     chosen = next((it for it in hold_resolutions(hold) if it.value == request.POST.get("resolution")), None)
     form = HoldForm(request.POST)
     if chosen is None:
-        messages.error(request, "Choose how the hold is resolved. Nothing was changed.")
+        messages.error(request, _("Choose how the hold is resolved. Nothing was changed."))
         return redirect_page(request, reverse("outcomes"))
     return _apply(request, form, lambda: resolve_hold(hold, chosen, person=person, reason=form.cleaned_data["reason"]))
 
@@ -124,9 +123,10 @@ def _apply(request: PageRequest, form: ResolutionForm | HoldForm, act: Callable[
             messages.success(request, mark_hidden_plain(act()))
         else:
             name, errors = next(iter(form.errors.items()))
-            messages.error(request, f"{str(name).capitalize()}: {errors[0]} Nothing was changed.")
+            label = form.fields[name].label or str(name).capitalize()
+            messages.error(request, f"{label}: {errors[0]} {_('Nothing was changed.')}")
     except NotFound:
-        messages.error(request, "It was resolved in the meantime. Nothing was changed.")
+        messages.error(request, _("It was resolved in the meantime. Nothing was changed."))
     except Refusal as refused:
         messages.error(request, mark_hidden_plain(refused.detail))
     return redirect_page(request, reverse("outcomes"))

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger.errors import NotFound
@@ -55,7 +56,7 @@ def add_person(request: PageRequest) -> HttpResponse:
     if not permissions.is_operator(request.user):
         raise NotFound
     if role not in ROLES or len(address) > 150 or "\0" in address:
-        messages.error(request, "Enter an e-mail address and choose a role. Nothing was changed.")
+        messages.error(request, _("Enter an e-mail address and choose a role. Nothing was changed."))
         return redirect_page(request, reverse("people"))
     of: dict[str, Any] = {name: request.POST.get(name, "").replace("\0", "") for name in ("queue", "agent")}
     if role in ("owner", "operator"):
@@ -65,7 +66,9 @@ def add_person(request: PageRequest) -> HttpResponse:
     return _answer(
         request,
         lambda: accounts.add_or_invite(request.user, address, role=role, **of).is_invited,
-        lambda invited: f"{address} is invited." if invited else f"{address} has the role {role} now.",
+        lambda invited: (_("{name} is invited.") if invited else _("{name} has the role {role} now.")).format(
+            name=address, role=role
+        ),
     )
 
 
@@ -75,36 +78,41 @@ def change_person(request: PageRequest, move: str) -> HttpResponse:
     """Disable or enable a person, remove a role, end sessions, reset the second factor, or send a password link."""
     address, group = request.POST.get("person", "")[:150].replace("\0", ""), request.POST.get("group", "")
     moves: dict[str, tuple[Callable[[], object], str]] = {
-        "disable": (lambda: accounts.set_active(request.user, address, active=False), "is disabled"),
-        "enable": (lambda: accounts.set_active(request.user, address, active=True), "is enabled"),
+        "disable": (lambda: accounts.set_active(request.user, address, active=False), _("{name} is disabled.")),
+        "enable": (lambda: accounts.set_active(request.user, address, active=True), _("{name} is enabled.")),
         "remove-role": (
             lambda: accounts.remove_role(request.user, address, group_pk=int(group)),
             "",
         ),
-        "end-sessions": (lambda: accounts.end_sessions(request.user, address), "is signed out everywhere"),
+        "end-sessions": (lambda: accounts.end_sessions(request.user, address), _("{name} is signed out everywhere.")),
         "reset-second-factor": (
             lambda: accounts.reset_second_factors(request.user, address),
-            "has no second factor now and is signed out everywhere",
+            _("{name} has no second factor now and is signed out everywhere."),
         ),
-        "password-link": (lambda: accounts.send_password_link(request.user, address), "gets a link by mail"),
+        "password-link": (lambda: accounts.send_password_link(request.user, address), _("{name} gets a link by mail.")),
     }
     if move not in moves or (move == "remove-role" and not (group.isdecimal() and len(group) < 15)):
         raise Http404
     act, said = moves[move]
-    return _answer(request, act, lambda _: f"{address} {said or _removed_roles(int(group))}.")
+    return _answer(
+        request, act, lambda _done: said.format(name=address) if said else _removed_roles(int(group), address)
+    )
 
 
-def _removed_roles(group_pk: int) -> str:
+def _removed_roles(group_pk: int, address: str) -> str:
     labels = accounts.labels_of_group(group_pk)
     if len(labels) > 1:
-        return f"no longer has these roles, which share a group: {', '.join(labels)}"
-    return f"no longer has the role {labels[0]}" if labels else "no longer has this role"
+        text = _("{name} no longer has these roles, which share a group: {roles}.")
+        return text.format(name=address, roles=", ".join(labels))
+    if labels:
+        return _("{name} no longer has the role {role}.").format(name=address, role=labels[0])
+    return _("{name} no longer has this role.").format(name=address)
 
 
 def _answer(request: PageRequest, act: Callable[[], Any], said: Callable[[Any], str]) -> HttpResponse:
     try:
         messages.success(request, said(act()))
     except ProvisioningError as refused:
-        messages.error(request, f"{refused} Nothing was changed.")
+        messages.error(request, f"{refused} {_('Nothing was changed.')}")
     search = request.POST.get("q", "")[:MAX_SEARCH_LENGTH]
     return redirect_page(request, reverse("people") + (f"?{urlencode({'q': search})}" if search else ""))

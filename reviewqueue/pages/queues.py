@@ -14,6 +14,8 @@ from django.contrib import messages
 from django.db.models import Count
 from django.http import Http404, HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ledger.datetimes import InvalidDatetime
@@ -92,7 +94,9 @@ def _policy_url(request: PageRequest, policy: Policy) -> str:
 
 
 def _policy_name(policy: Policy) -> str:
-    return f"{policy.reason} of {policy.agent.slug}" if policy.agent else policy.reason
+    if policy.agent is None:
+        return policy.reason
+    return _("{reason} of {agent}").format(reason=policy.reason, agent=policy.agent.slug)
 
 
 @require_POST
@@ -102,9 +106,10 @@ def add_queue(request: PageRequest) -> HttpResponse:
     name, owner = _text(request.POST, "name"), _text(request.POST, "owner")
     try:
         made = administration.add_queue(request.user, name, owner=owner)
-        messages.success(request, f"The queue {made.slug} is added. Give people its roles on the page of people.")
+        done = _("The queue {queue} is added. Give people its roles on the page of people.")
+        messages.success(request, done.format(queue=made.slug))
     except ProvisioningError as refused:
-        messages.error(request, f"{mark_hidden_plain(str(refused))} Nothing was changed.")
+        messages.error(request, f"{mark_hidden_plain(str(refused))} {_('Nothing was changed.')}")
     return redirect_page(request, reverse("queues"))
 
 
@@ -121,12 +126,16 @@ def change_queue(request: PageRequest, slug: str, verb: str) -> HttpResponse:
         raise Http404
     try:
         queue = administration.change_queue(request.user, slug, state=_text(request.POST, "seen"), **changes[verb])
-        state = "takes new requests" if queue.accepts_new else "takes no new requests"
-        messages.success(request, f"The queue {slug} {state} and belongs to {queue.owner.name}.")
+        done = (
+            _("The queue {queue} takes new requests and belongs to {group}.")
+            if queue.accepts_new
+            else _("The queue {queue} takes no new requests and belongs to {group}.")
+        )
+        messages.success(request, done.format(queue=slug, group=queue.owner.name))
     except NotFound:
         raise
     except ProvisioningError as refused:
-        messages.error(request, f"{mark_hidden_plain(str(refused))} Nothing was changed.")
+        messages.error(request, f"{mark_hidden_plain(str(refused))} {_('Nothing was changed.')}")
     except Refusal as refusal:
         messages.error(request, refusal.detail)
     return redirect_page(request, reverse("queues"))
@@ -156,7 +165,7 @@ def edit_policy(request: PageRequest) -> HttpResponse:
             preview = administration.preview_policy(request.user, reason, agent=agent, **rules)
             return _policy_page(request, reason, agent, last, texts=texts, preview=preview)
         if not (based_on.isascii() and based_on.isdecimal() and len(based_on) < 9):
-            raise ProvisioningError("Preview the change first.")
+            raise ProvisioningError(_("Preview the change first."))
         made = administration.add_policy(request.user, reason, agent=agent, based_on=int(based_on), **rules)
     except NotFound:
         raise
@@ -164,10 +173,8 @@ def edit_policy(request: PageRequest) -> HttpResponse:
         return _policy_page(request, reason, agent, last, texts=texts, problem=str(refused))
     except Refusal as refusal:
         return _policy_page(request, reason, agent, last, texts=texts, problem=refusal.detail, status=409)
-    messages.success(
-        request,
-        mark_hidden_plain(f"Version {made.version} of {_policy_name(made)} is added. Open requests keep theirs."),
-    )
+    done = _("Version {number} of {policy} is added. Open requests keep theirs.")
+    messages.success(request, mark_hidden_plain(done.format(number=made.version, policy=_policy_name(made))))
     return redirect_page(request, reverse("queues"))
 
 
@@ -194,10 +201,10 @@ def _policy_page(
         "last": last,
         "based_on": 0 if last is None else last.version,
         "texts": texts,
-        "durations": [(name, label, texts[name]) for name, label in DURATIONS.items()],
-        "flags": [(name, label, texts[name] == "1") for name, label in FLAGS.items()],
-        "choices": [(name, label, values, texts[name]) for name, (label, values) in CHOICES.items()],
-        "numbers": [(name, label, texts[name]) for name, label in NUMBERS.items()],
+        "durations": [(name, gettext(label), texts[name]) for name, label in DURATIONS.items()],
+        "flags": [(name, gettext(label), texts[name] == "1") for name, label in FLAGS.items()],
+        "choices": [(name, gettext(label), values, texts[name]) for name, (label, values) in CHOICES.items()],
+        "numbers": [(name, gettext(label), texts[name]) for name, label in NUMBERS.items()],
         "queue_names": list(Queue.objects.order_by("slug").values_list("slug", flat=True))
         if permissions.is_operator(request.user)
         else _own_queues(request, last or _general(reason)),
@@ -231,7 +238,7 @@ def _changed(draft: Any) -> list[ShownRule]:
 
 
 def _shown_rule(name: str, text: str) -> str:
-    return ("yes" if text else "no") if name in FLAGS else text
+    return (_("yes") if text else _("no")) if name in FLAGS else text
 
 
 def _texts_of(policy: Policy) -> dict[str, str]:
@@ -261,22 +268,23 @@ def read_rules(texts: dict[str, str]) -> Any:
     """Return the rules that the form states. Raises ``ProvisioningError`` for a text that is none."""
     rules: dict[str, Any] = {name: texts[name] == "1" for name in FLAGS}
     for name, label in DURATIONS.items():
-        rules[name] = _duration(texts[name], label)
+        rules[name] = _duration(texts[name], gettext(label))
     for name, (label, values) in CHOICES.items():
         if texts[name] not in values:
-            raise ProvisioningError(f"{label} must be one of: {', '.join(values)}.")
+            problem = _("{label} must be one of: {values}.")
+            raise ProvisioningError(problem.format(label=gettext(label), values=", ".join(values)))
         rules[name] = texts[name]
     for name, label in NUMBERS.items():
         if not (texts[name].isascii() and texts[name].isdecimal() and len(texts[name]) < 6):
-            raise ProvisioningError(f"{label} must be a whole number.")
+            raise ProvisioningError(_("{label} must be a whole number.").format(label=gettext(label)))
         rules[name] = int(texts[name])
     allowed = texts["on_expiry_allowed"].split()
     rules |= {"queue": texts["queue"] or None, "queues": texts["queues"].split(), "on_expiry_allowed": allowed}
     rules["escalate_to"] = texts["escalate_to"] or None
-    reminders = [_duration(text, "A reminder") for text in texts["remind_before"].split()]
+    reminders = [_duration(text, _("A reminder")) for text in texts["remind_before"].split()]
     rules["remind_before"] = [whole_seconds(length, "remind_before") for length in reminders]
     steps = [step.partition("=") for step in texts["escalate_further"].split()]
-    waits = [(queue, _duration(wait, "A deadline after an escalation")) for queue, _, wait in steps]
+    waits = [(queue, _duration(wait, _("A deadline after an escalation"))) for queue, _sign, wait in steps]
     rules["escalate_further"] = [
         {"queue": queue, "seconds": whole_seconds(length, "escalate_further")} for queue, length in waits
     ]

@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
@@ -94,11 +95,12 @@ def change(request: PageRequest, verb: str) -> HttpResponse:
     try:
         if verb == "save":
             saved, is_new = saved_replies.save_reply(request.user, **texts)
-            done = f"{'Saved' if is_new else 'Replaced'}: {saved.name}."
+            done = (_("Saved: {name}.") if is_new else _("Replaced: {name}.")).format(name=saved.name)
         elif verb == "remove":
             sent = request.POST.get("reply", "")
             is_number = sent.isascii() and sent.isdigit() and len(sent) < 19
-            done = f"Removed: {saved_replies.remove_reply(request.user, pk=int(sent) if is_number else 0).name}."
+            removed = saved_replies.remove_reply(request.user, pk=int(sent) if is_number else 0)
+            done = _("Removed: {name}.").format(name=removed.name)
         else:
             raise NotFound
     except NotFound:

@@ -12,6 +12,8 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ledger import clock
@@ -30,11 +32,11 @@ PAGE_SIZE, SHOWN_DECISIONS = 50, 50
 MAX_SENT = 2_000  # characters of a field that are read; the rule's own limits are shorter
 LEAST_ROWS = 4  # of bounds in the form, so that it works without JavaScript
 TEST_LABELS = {
-    "below": "below",
-    "at_most": "at most",
-    "at_least": "at least",
-    "above": "above",
-    "equals": "equal to",
+    "below": gettext_lazy("below"),
+    "at_most": gettext_lazy("at most"),
+    "at_least": gettext_lazy("at least"),
+    "above": gettext_lazy("above"),
+    "equals": gettext_lazy("equal to"),
 }
 FIELDS = ("queue", "agent", "reason", "call", "max_uses", "ends_at", "note")
 
@@ -68,11 +70,11 @@ def _shown(rule: Any, *, now: datetime) -> ShownRule:
         used=rule.used or 0,
         bounds=bounds,
         status=status,
-        label=administration.STATUS_LABELS[status],
+        label=gettext(administration.STATUS_LABELS[status]),
     )
 
 
-def _value_text(test: str, value: Any, **_: Any) -> str:
+def _value_text(test: str, value: Any, **_more: Any) -> str:
     """Return a number as it is, and the value of an equality as JSON: ``"20"`` is a text and ``20`` a number."""
     return value if isinstance(value, str) and test in NUMBER_TESTS else dumps(value)
 
@@ -130,12 +132,13 @@ def revoke(request: PageRequest, rule_id: str) -> HttpResponse:
         raise
     except PayloadInvalid as refused:
         found = administration.find_rule(request.user, rule_id)
-        problem = f"The reason {refused.errors[0].message}."
+        problem = _("The reason {problem}.").format(problem=refused.errors[0].message)
         return _rule_page(request, found, problem=problem, status=422)
     except Refusal as refusal:
         found = administration.find_rule(request.user, rule_id)
         return _rule_page(request, found, problem=refusal.detail, status=403)
-    messages.success(request, f"The standing rule {revoked.public_id} is revoked. People decide its requests again.")
+    done = _("The standing rule {id} is revoked. People decide its requests again.")
+    messages.success(request, done.format(id=revoked.public_id))
     return redirect_page(request, reverse("standing-rule", args=[revoked.public_id]))
 
 
@@ -162,11 +165,12 @@ def new_rule(request: PageRequest) -> HttpResponse:
     except NotFound:
         raise
     except PayloadInvalid as refused:
-        faults = {problem.pointer.lstrip("/"): problem.message for problem in refused.errors}
+        faults = {problem.pointer.lstrip("/"): _fault_text(problem.message) for problem in refused.errors}
         return _form_page(request, texts, rows, faults=faults)
     except Refusal as refusal:
         return _form_page(request, texts, rows, problem=refusal.detail)
-    messages.success(request, f"The standing rule {made.public_id} decides from now on. You can revoke it at any time.")
+    done = _("The standing rule {id} decides from now on. You can revoke it at any time.")
+    messages.success(request, done.format(id=made.public_id))
     return redirect_page(request, reverse("standing-rule", args=[made.public_id]))
 
 
@@ -205,10 +209,15 @@ def _form_page(
         "preview": preview,
         "verdicts": [] if preview is None else _verdict_texts(preview),
         "faults": faults,
-        "problem": problem or ("Some fields are not valid." if faults else ""),
+        "problem": problem or (_("Some fields are not valid.") if faults else ""),
     }
     is_refused = bool(faults or problem)
     return render_page(request, "standing_rules/form.html", context, status=422 if is_refused else 200)
+
+
+def _fault_text(message: str) -> str:
+    """Return what is wrong with a field, as a sentence."""
+    return _("It {problem}.").format(problem=message)
 
 
 def _verdict_texts(preview: administration.RulePreview) -> list[str]:

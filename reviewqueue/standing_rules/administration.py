@@ -16,6 +16,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext_noop
 
 from ledger import clock
 from ledger.actors import person_actor
@@ -48,11 +49,11 @@ NAMED = 10
 
 #: What a rule is now (``status_of``), with its label.
 STATUS_LABELS = {
-    "active": "Active",
-    "idle": "Decides nothing: its lead may no longer approve these requests",
-    "used_up": "Used up",
-    "ended": "Ended",
-    "revoked": "Revoked",
+    "active": gettext_noop("Active"),
+    "idle": gettext_noop("Decides nothing: its lead may no longer approve these requests"),
+    "used_up": gettext_noop("Used up"),
+    "ended": gettext_noop("Ended"),
+    "revoked": gettext_noop("Revoked"),
 }
 
 
@@ -189,7 +190,9 @@ def preview_rule(person: AbstractUser, **terms: Unpack[StatedTerms]) -> RulePrev
     waiting = scope.filter(are_free(now=now), status=InterruptStatus.WAITING, deadline__gt=now).order_by("id")
     closing = Decision.objects.filter(interrupt=OuterRef("pk"), status=DecisionStatus.ACCEPTED, closes=True)
     by_people = closing.exclude(by=None).exclude(door=standing_rules.BY_RULE)
-    recent = scope.filter(status=InterruptStatus.ANSWERED, closed_at__gt=now - RECENT).order_by("-closed_at", "-id")
+    recent = scope.filter(run__planted=None, status=InterruptStatus.ANSWERED, closed_at__gt=now - RECENT).order_by(
+        "-closed_at", "-id"
+    )
     open_rows = _compared(waiting)
     closed_rows = _compared(recent.annotate(decided=Subquery(by_people.values("verdict")[:1])), "decided")
 

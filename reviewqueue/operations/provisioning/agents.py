@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db import transaction
+from django.utils.translation import gettext_noop
 
 from reviewqueue.operations import audit_log, kill_switch
 from reviewqueue.operations.api_keys import SCOPES, NewKey
@@ -22,7 +23,10 @@ from runs.configuration_history import CHANGED, REMOVED, lock_head, record_confi
 from runs.models import Agent, CallLabel, EffectRule, Policy
 from runs.states import EffectMode, RuleAction
 
-MODE_LABELS = {EffectMode.LISTED: "only effects with an effect rule", EffectMode.ANY: "any effect"}
+MODE_LABELS = {
+    EffectMode.LISTED: gettext_noop("only effects with an effect rule"),
+    EffectMode.ANY: gettext_noop("any effect"),
+}
 
 
 @transaction.atomic

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
 from django.db import transaction
+from django.utils.translation import gettext_noop
 
 from reviewqueue.operations.provisioning.names import SYSTEM, ProvisioningError, find_agent, find_queue
 from runs.configuration_history import lock_head, record_configuration
@@ -51,35 +52,38 @@ POLICY_RULES = (
 
 #: Labels of the rules by their kind, and the values of those that are a choice.
 DURATIONS = {
-    "deadline_default": "Deadline of a request without one",
-    "deadline_min": "Shortest deadline",
-    "deadline_max": "Longest deadline",
-    "escalate_wait": "Deadline in the next queue",
-    "permit_ttl": "How long an approval can be used",
-    "freshness": "How long checked facts count as current",
-    "claim_time": "How long a reviewer's claim is valid",
-    "expire_paused": "How long a run can stay paused",
-    "expire_blocked": "How long a run can stay on hold",
-    "expire_revalidating": "How long facts can stay unchecked",
+    "deadline_default": gettext_noop("Deadline of a request without one"),
+    "deadline_min": gettext_noop("Shortest deadline"),
+    "deadline_max": gettext_noop("Longest deadline"),
+    "escalate_wait": gettext_noop("Deadline in the next queue"),
+    "permit_ttl": gettext_noop("How long an approval can be used"),
+    "freshness": gettext_noop("How long checked facts count as current"),
+    "claim_time": gettext_noop("How long a reviewer's claim is valid"),
+    "expire_paused": gettext_noop("How long a run can stay paused"),
+    "expire_blocked": gettext_noop("How long a run can stay on hold"),
+    "expire_revalidating": gettext_noop("How long facts can stay unchecked"),
 }
 FLAGS = {
-    "any_queue": "A request can name any queue",
-    "self_review": "The person who started a run can decide about it",
-    "require_reason": "A rejection must have a reason",
-    "default_may_approve": "An automatic answer at the deadline can approve",
-    "pause_stops_deadline": "A pause of the run stops the deadline",
+    "any_queue": gettext_noop("A request can name any queue"),
+    "self_review": gettext_noop("The person who started a run can decide about it"),
+    "require_reason": gettext_noop("A rejection must have a reason"),
+    "default_may_approve": gettext_noop("An automatic answer at the deadline can approve"),
+    "pause_stops_deadline": gettext_noop("A pause of the run stops the deadline"),
 }
 CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "on_expiry": ("At the deadline", (OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.ESCALATE)),
-    "then": ("After the last queue", (OnExpiry.CANCEL, OnExpiry.FAIL)),
-    "on_reject": ("After a rejection", tuple(OnReject.values)),
-    "second_factor": ("Decisions that need a second factor of their own", tuple(SecondFactor.values)),
-    "standing_rules": ("Highest risk that a lead's standing rule can decide", tuple(RuleRisk.values)),
-    "risk_floor": ("Lowest risk of a request", tuple(Risk.values)),
+    "on_expiry": (
+        gettext_noop("At the deadline"),
+        (OnExpiry.CANCEL, OnExpiry.FAIL, OnExpiry.RESUME, OnExpiry.ESCALATE),
+    ),
+    "then": (gettext_noop("After the last queue"), (OnExpiry.CANCEL, OnExpiry.FAIL)),
+    "on_reject": (gettext_noop("After a rejection"), tuple(OnReject.values)),
+    "second_factor": (gettext_noop("Decisions that need a second factor of their own"), tuple(SecondFactor.values)),
+    "standing_rules": (gettext_noop("Highest risk that a lead's standing rule can decide"), tuple(RuleRisk.values)),
+    "risk_floor": (gettext_noop("Lowest risk of a request"), tuple(Risk.values)),
 }
 NUMBERS = {
-    "quorum": "How many people must approve the same call",
-    "max_rounds": "How often a review can be renewed",
+    "quorum": gettext_noop("How many people must approve the same call"),
+    "max_rounds": gettext_noop("How often a review can be renewed"),
 }
 
 
