@@ -12,7 +12,7 @@ from unittest import mock
 from django.utils import translation
 
 OPEN, CLOSE = "⟦", "⟧"
-_LETTERS = re.compile(r"[A-Za-z]{2,}")
+_HAS_TEXT = re.compile(r"[A-Za-z]{2,}")
 _SHOWN_ATTRIBUTES = {"aria-label", "title", "placeholder", "alt", "data-label"}
 #: Elements with data, identifiers or what another language does not translate.
 _DATA_ELEMENTS = {"code", "kbd", "script", "style", "time", "q", "bdi", "textarea", "svg", "abbr", "i"}
@@ -66,7 +66,7 @@ class _Texts(HTMLParser):
         """Collect the parts of a text that are outside brackets. A bracket can span several elements."""
         for piece in re.split(f"([{OPEN}{CLOSE}])", text):
             self.depth += (piece == OPEN) - (piece == CLOSE)
-            if self.depth == 0 and _LETTERS.search(piece):
+            if self.depth == 0 and _HAS_TEXT.search(piece):
                 self.found.append(" ".join(piece.split()))
 
 

@@ -16,6 +16,8 @@ from django.utils.translation import trans_real
 from reviewqueue.models import NotificationPreferences
 from reviewqueue.text.numbers import number_label
 from tests import builders, translations
+from tests.pages import desk
+from tests.pseudo_locale import brackets, texts_outside_brackets
 
 OFFERED_LATER = {"de"}
 
@@ -121,6 +123,55 @@ def test_the_tool_finds_what_is_not_marked(tmp_path: Path):
     module = tmp_path / "code.py"
     module.write_text('"""A module."""\nX = "A sentence of it"\nY = _("A marked sentence")\nZ = "a-code"\n')
     assert [text for _, text in translations.unmarked_in_code(module)] == ["A sentence of it"]
+
+
+#: Templates of internals and of the API, and attributes without their element.
+ENGLISH = ("admin/", "api_docs.html", "problem.html", "forms/_aria_attributes.html")
+
+
+def test_every_text_of_a_template_is_marked():
+    folder = translations.ROOT / "templates"
+    names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()]
+    found = [
+        f"{name}:{line}: {text}"
+        for name in names
+        if not name.startswith(ENGLISH)
+        for line, text in translations.unmarked_texts(folder / name)
+        if text != "rq_"  # the beginning of a key
+    ]
+    assert not found, "\n".join(["see docs/development.md, Mark and translate texts", *found])
+
+
+#: What pages show that is not translated: the data of the tests, names, and texts that are not marked yet.
+DATA = re.compile(
+    r"Review queue|UTC|[a-z]+\.[a-z_]+|[\w.-]+@[\w.-]+|purchase-requests|refunds|engineering|Engineering|Refunds"
+    r"|Lena Brandt|Issue purchase order to S-17 for 184000.00 EUR|Issue purchase order to|^for$"
+    r"|Refund order|S-17|R-2|Three suppliers.*|two answered|. S-17 is.*|After specif.*"
+    r"|EUR|[\d:]+|[-“”:·,. ]"
+)
+NOT_YET = re.compile(r"Run started|worker released|checkpoint \d")  # the timeline
+
+
+@pytest.mark.django_db
+def test_what_main_pages_show_is_data_or_translated(client: Client):
+    client.force_login(desk.lena())
+    order = desk.an_order()
+    desk.a_refund(2)
+    addresses = ["/", "/?view=open", "/?view=decided", "/?view=mine&q=zzz", "/?view=x&risk=y", "/account/sessions/"]
+    addresses += [f"/interrupts/{order.public_id}", f"/interrupts/{order.public_id}/call", "/no-such-page"]
+    with brackets():
+        found = {
+            text: address
+            for address in addresses
+            for text in texts_outside_brackets(client.get(address).content.decode())
+            if not NOT_YET.search(text) and re.search("[a-z]{2}", DATA.sub("", text))
+        }
+    assert found == {}
+
+
+def test_brackets_show_what_is_not_translated():
+    html = '<p>⟦Yes⟧ No <b title="Not this">⟦a <i>b</i> c⟧</b></p><code>rq_1</code><img alt="⟦A⟧">'
+    assert texts_outside_brackets(html) == ["No", "Not this"]
 
 
 # --- the language of a reader --------------------------------------------------------------------------------------------

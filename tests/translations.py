@@ -225,7 +225,7 @@ _MARKED = re.compile(
     r"{%\s*blocktrans(?:late)?\b.*?{%\s*endblocktrans(?:late)?\s*%}|{%\s*comment\b.*?{%\s*endcomment\s*%}", re.S
 )
 _SHOWN_ATTRIBUTES = re.compile(r"""\b(?:aria-label|title|placeholder|alt|label|data-confirm)=("[^"]*"|'[^']*')""")
-_MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>|&[a-z#0-9]+;", re.S)
+_MARKUP = re.compile(r"<(script|style|kbd|code)\b.*?</\1>|<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>|&[a-z#0-9]+;", re.S)
 _HAS_TEXT = re.compile(r"[A-Za-z]{2,}")
 _ARGUMENT = re.compile(
     r"""(?<![\w(=])(\w+)=("[^"]*"|'[^']*')|\|(?:default|yesno|default_if_none|add):("[^"]*"|'[^']*')"""
@@ -250,7 +250,7 @@ def unmarked_texts(path: Path) -> list[tuple[int, str]]:
     for attribute in _SHOWN_ATTRIBUTES.finditer(source):
         if _HAS_TEXT.search(attribute[1]):
             found.append((source.count("\n", 0, attribute.start()) + 1, attribute[0]))
-    source = _MARKUP.sub(blank, source).replace("Review queue", "")
+    source = re.sub(r"Review\s+queue", blank, _MARKUP.sub(blank, source))
     for number, line in enumerate(source.splitlines(), 1):
         if _HAS_TEXT.search(line):
             found.append((number, line.strip()))
