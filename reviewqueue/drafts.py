@@ -23,6 +23,7 @@ from django.db import models
 from django.db.models import Q
 from django.http import HttpRequest, QueryDict
 from django.utils.crypto import constant_time_compare, get_random_string, salted_hmac
+from django.utils.translation import gettext as _
 
 from ledger import clock, exact_json
 from ledger.errors import NotFound, PayloadInvalid, Refusal
@@ -110,10 +111,10 @@ def _can_be_stored(name: str, texts: list[str]) -> bool:
 def submitted_fields(post: QueryDict) -> list[tuple[str, str]]:
     """Return names and texts of the decision form's fields, for the page that submits them once more.
 
-    ``list`` names the list that the reviewer came from.
+    ``list`` names the list that the reviewer came from, ``opened`` the time at which they opened the request.
     """
     sent = [(name, text) for name, texts in post.lists() for text in texts]
-    return [(name, text) for name, text in sent if name == "list" or is_field_of_decision(name)]
+    return [(name, text) for name, text in sent if name in ("list", "opened") or is_field_of_decision(name)]
 
 
 def draft_of(post: QueryDict) -> QueryDict:
@@ -230,7 +231,11 @@ def save_draft(
     fields["draft"] = DraftOrigin(version=version, tab=origin.tab).token
     text = fields.urlencode()
     if len(text) > MAX_LENGTH:
-        raise PayloadInvalid(f"The form has more than {MAX_LENGTH} characters, so no draft of it is saved.")
+        raise PayloadInvalid(
+            _("The form has more than {max_length} characters, so no draft of it is saved.").format(
+                max_length=MAX_LENGTH
+            )
+        )
     draft, created = TypedAnswer.objects.update_or_create(
         person_id=person.pk,
         interrupt=interrupt,

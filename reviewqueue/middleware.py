@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from csp.constants import HEADER as CSP_HEADER
+from csp.utils import build_policy
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import redirect_to_login
@@ -90,6 +92,22 @@ def _note_route(request: HttpRequest, match: ResolverMatch) -> None:
         note_run(ids["run_id"])
     if "interrupt_id" in ids:
         note_ids(interrupt=ids["interrupt_id"])
+
+
+def send_content_security_policy(get_response: GetResponse) -> GetResponse:
+    """Send the policy of the settings, unless the view set its own. Its text is made once.
+
+    The middleware of django-csp makes it twice for each response, because views could change it or add a nonce.
+    """
+    policy = build_policy()
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if not response.has_header(CSP_HEADER):
+            response[CSP_HEADER] = policy
+        return response
+
+    return middleware
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):

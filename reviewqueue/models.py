@@ -6,14 +6,17 @@ from datetime import time
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from ledger.models import Effect
 from reviewqueue.webhooks.models import Delivery, DeliveryAttempt, WebhookEndpoint, WebhookSecret
-from runs.models import Agent, Interrupt, Queue, Run, Signal, StandingRule
+from runs.models import Agent, Decision, Interrupt, Queue, Run, Signal, StandingRule
 
 __all__ = [
     "ApiKey",
     "ChatChannel",
+    "DecisionPace",
     "Delivery",
     "DeliveryAttempt",
     "ExaminedRequest",
@@ -209,6 +212,30 @@ class ExaminedRequest(models.Model):
         return f"{self.interrupt_id} by {self.rule_id}"
 
 
+class DecisionPace(models.Model):
+    """How long a person had a request open before deciding it on its page. Only they and leads of the queue read it.
+
+    ``seconds`` is rounded down to three significant digits from 1,000 s on.
+    """
+
+    decision = models.OneToOneField(Decision, on_delete=models.PROTECT, related_name="pace")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_index=False)
+    queue = models.ForeignKey(Queue, on_delete=models.PROTECT, related_name="+", db_index=False)
+    seconds = models.PositiveIntegerField()
+    estimate_seconds = models.PositiveIntegerField(help_text="how long the request takes to read at least")
+    is_fast = models.BooleanField(help_text="it was faster than the estimate")
+    decided_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["person", "-id"], name="paces_of_a_person"),
+            models.Index(fields=["queue", "decided_at"], name="paces_of_a_queue"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seconds} s for {self.decision_id}"
+
+
 class SignalAct(models.Model):
     """An action of a person on a dead signal, with the reason. Append-only; the signal itself stays."""
 
@@ -248,9 +275,9 @@ class NotificationPreferences(models.Model):
     """How one person wants to be notified. Without a row: mail at once, about everything."""
 
     class Frequency(models.TextChoices):
-        AT_ONCE = "at_once", "At once"
-        HOURLY = "hourly", "Once an hour"
-        DAILY = "daily", "Once a day"
+        AT_ONCE = "at_once", _("At once")
+        HOURLY = "hourly", _("Once an hour")
+        DAILY = "daily", _("Once a day")
 
     person = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="notification_preferences"
@@ -274,10 +301,10 @@ class QueueNotificationPreference(models.Model):
     """From which risk on a person is notified about the requests of one queue. Without a row: every request."""
 
     class MinRisk(models.TextChoices):
-        LOW = "low", "Every request"
-        MEDIUM = "medium", "Medium and high risk"
-        HIGH = "high", "High risk only"
-        NONE = "none", "None"
+        LOW = "low", _("Every request")
+        MEDIUM = "medium", _("Medium and high risk")
+        HIGH = "high", _("High risk only")
+        NONE = "none", pgettext_lazy("risk from which on to notify", "None")
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="+", db_index=False)

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser, Group
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.utils.translation import gettext as _
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.prepared_queries import prepared
 from runs.child_runs import find_applying_policies, is_queue_allowed
 from runs.errors import NoDecider, NotPermitted, SelfReview
-from runs.models import Agent, Assignee, Decision, Event, Interrupt, Policy, Queue, Run
+from runs.locks import lock_run_and_found_interrupt, lock_run_and_interrupt, with_locked_run
+from runs.models import Agent, Assignee, Decision, Event, Interrupt, PlantedRequest, Policy, Queue, Run
 from runs.policies import allows_standing_rules
 from runs.reviewer_claims import is_claimed_by_other
 from runs.standing_rules import BY_RULE, find_verified_rule
@@ -103,6 +105,22 @@ def visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | No
     return found or find_escalated_interrupt(person, interrupt_id)
 
 
+def lock_visible_interrupt(person: AbstractUser, interrupt_id: str) -> tuple[Run, Interrupt]:
+    """Lock and return the run and the interrupt as ``lock_run_and_interrupt`` does, if the person may read the interrupt.
+
+    Locks nothing for anyone else. Raises ``NotFound``.
+    """
+    if not person.is_active:
+        raise NotFound
+    try:
+        return lock_run_and_found_interrupt(_locked_visible_interrupt, person=person.pk, public_id=interrupt_id)
+    except NotFound:
+        escalated = find_escalated_interrupt(person, interrupt_id)
+        if escalated is None:
+            raise
+        return lock_run_and_interrupt(escalated.pk)
+
+
 def find_escalated_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
     """Return an interrupt that was escalated away from a queue of the person; ``None`` for any other.
 
@@ -158,9 +176,18 @@ def _visible_to(groups: Any, person_id: Any) -> Q:
 
 @prepared
 def _visible_interrupt(person: int, public_id: str) -> QuerySet[Interrupt]:
+    return _visible_by_id(person, public_id).select_related("schema")
+
+
+@prepared
+def _locked_visible_interrupt(person: int, public_id: str) -> QuerySet[Interrupt]:
+    return with_locked_run(_visible_by_id(person, public_id))
+
+
+def _visible_by_id(person: Any, public_id: Any) -> QuerySet[Interrupt]:
     groups = Group.objects.filter(user=person)
     may_see = Exists(groups.filter(name=OPERATORS)) | _visible_to(groups.values("pk"), person)
-    return Interrupt.objects.filter(may_see, public_id=public_id).select_related("schema")
+    return Interrupt.objects.filter(may_see, public_id=public_id)
 
 
 def visible_runs(person: AbstractUser) -> QuerySet[Run]:
@@ -232,22 +259,29 @@ def _why_not(
 ) -> Refusal | None:
     """``has_decided``: a lead's own decision stays valid when others are assigned later, because leads assign."""
     if not person.is_active:
-        return NotPermitted("Your account is disabled.")
+        return NotPermitted(_("Your account is disabled."))
     if interrupt.queue_id is None:
-        return NotPermitted("No person decides this request: it waits for a timer or a signal.")
+        return NotPermitted(_("No person decides this request: it waits for a timer or a signal."))
     rights = rights or DecisionRights._make(_rights_on.all(interrupt=interrupt.pk, person=person.pk)[0])
     if not rights.is_member:
-        return NotPermitted(f"You are not a reviewer of {interrupt.queue}.", who_can=who_can_decide(interrupt))
+        return NotPermitted(
+            _("You are not a reviewer of {queue}.").format(queue=interrupt.queue), who_can=who_can_decide(interrupt)
+        )
     if rights.has_newer_policy and not is_queue_allowed(interrupt, interrupt.queue):
         return NotPermitted(
-            f"The policy of {interrupt.reason} no longer allows decisions in {interrupt.queue}.", who_can=[]
+            _("The policy of {reason} no longer allows decisions in {queue}.").format(
+                reason=interrupt.reason, queue=interrupt.queue
+            ),
+            who_can=[],
         )
     if rights.is_assigned and not rights.is_theirs:
         may_lead = is_lead_of(person, interrupt.queue)
         if not (may_lead and (has_decided or not _assignees_who_may_decide(interrupt).exists())):
-            return NotPermitted("This request is assigned to another reviewer.", who_can=who_can_decide(interrupt))
+            return NotPermitted(_("This request is assigned to another reviewer."), who_can=who_can_decide(interrupt))
     if interrupt.run.initiator_id == person.pk and not _self_review_allowed(interrupt):
         return SelfReview(who_can=who_can_decide(interrupt))
+    if interrupt.run.planted and PlantedRequest.objects.filter(interrupt=interrupt.pk, planted_by=person.pk).exists():
+        return NotPermitted("You planted this request, so another person must decide it.", who_can=[])
     return None
 
 
@@ -380,7 +414,7 @@ def why_not_control(person: AbstractUser, run: Run) -> Refusal | None:
     """
     if person.is_active and (run.initiator_id == person.pk or is_owner_or_operator(person, run.agent)):
         return None
-    return NotPermitted("Only the initiator of this run, owners of its agent and operators can control it.")
+    return NotPermitted(_("Only the initiator of this run, owners of its agent and operators can control it."))
 
 
 def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
@@ -392,8 +426,8 @@ def why_not_restart(person: AbstractUser, run: Run) -> Refusal | None:
 
 def _why_not_restart(person: AbstractUser, run: Run, *, operates: bool, answers: bool) -> Refusal | None:
     if run.initiator_id == person.pk and not operates:
-        return NotPermitted("You started this run, so another owner must restart it.")
-    return None if answers else NotPermitted("Only owners of the agent and operators can restart this run.")
+        return NotPermitted(_("You started this run, so another owner must restart it."))
+    return None if answers else NotPermitted(_("Only owners of the agent and operators can restart this run."))
 
 
 def why_not_restart_each(person: AbstractUser, runs: Iterable[Run]) -> dict[int, Refusal | None]:
@@ -420,7 +454,7 @@ def why_not_retag(person: AbstractUser, run: Run) -> Refusal | None:
     """Return why this person cannot assign the run to another code version. Owners of its agent and operators may."""
     if is_owner_or_operator(person, run.agent):
         return None
-    return NotPermitted("Only owners of the agent and operators can assign a run to another code version.")
+    return NotPermitted(_("Only owners of the agent and operators can assign a run to another code version."))
 
 
 def make_control_check(person: AbstractUser) -> Callable[[Run], None]:
@@ -458,15 +492,15 @@ def why_not_halt(person: AbstractUser, agent: Agent | None) -> Refusal | None:
     if is_operator(person) or (agent is not None and is_owner_or_operator(person, agent)):
         return None
     return NotPermitted(
-        "Only operators can halt every agent."
+        _("Only operators can halt every agent.")
         if agent is None
-        else "Only owners of the agent and operators can halt it."
+        else _("Only owners of the agent and operators can halt it.")
     )
 
 
 def why_not_lift(person: AbstractUser, agent: Agent | None) -> Refusal | None:
     """Return why this person cannot lift a halt. Only operators may."""
-    return None if is_operator(person) else NotPermitted("Only operators can lift a halt.")
+    return None if is_operator(person) else NotPermitted(_("Only operators can lift a halt."))
 
 
 def owned_agents(person: AbstractUser) -> QuerySet[Agent]:
@@ -594,14 +628,16 @@ def check_assignees(
     assigned = {person.pk for person in people if person is not None}
     for place, person in enumerate(people):
         if person is None or person.pk not in able:
-            raise PayloadInvalid.at(f"{at}/{place}", f"must be a reviewer or lead of {queue.slug}")
+            raise PayloadInvalid.at(f"{at}/{place}", _("must be a reviewer or lead of {slug}").format(slug=queue.slug))
     if not policy.self_review and assigned == {initiator_id}:
-        raise NoDecider("The only assignee started the run and cannot review it.")
+        raise NoDecider(_("The only assignee started the run and cannot review it."))
     able_pks = assigned or able
     able_pks -= set() if policy.self_review else {initiator_id}
     if len(able_pks) < quorum:
         raise NoDecider(
-            f"The quorum is {quorum} approvals, but only {len(able_pks)} of the reviewers can approve this."
+            _("The quorum is {quorum} approvals, but only {number} of the reviewers can approve this.").format(
+                quorum=quorum, number=len(able_pks)
+            )
         )
 
 

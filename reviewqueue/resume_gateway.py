@@ -1,10 +1,9 @@
 """RESUME GATEWAY: every decision passes through this module, from the pages and from the API.
 
-Before any lock it checks that the responder may see the request and that the answer fits. Then one transaction locks
-the run, expires the request if it is due, locks the request, and checks in this order: permission, status, deadline,
-version, claim by another reviewer, second vote. It records the decision. When enough reviewers agree it closes the
-request with its permit and continuation, or enqueues the revalidation. A refused answer changes nothing but its own
-record.
+One transaction locks the run and the request if the responder may see it, checks that the answer fits, expires the
+request if it is due, and checks in this order: permission, status, deadline, version, claim by another reviewer, second
+vote. It records the decision. When enough reviewers agree it closes the request with its permit and continuation, or
+enqueues the revalidation. A refused answer changes nothing but its own record.
 """
 
 from __future__ import annotations
@@ -60,6 +59,7 @@ from runs.facts import delays_continuation
 from runs.interrupts import answer_interrupt, is_past_deadline, replace_call
 from runs.locks import lock_run_and_interrupt
 from runs.models import Continuation, Decision, Event, Fact, Interrupt, Permit, Run, StandingRule
+from runs.planted_requests import find_planted
 from runs.policies import needs_second_factor
 from runs.run_status import save_status
 from runs.standing_rules import BY_RULE, lock_rule, record_use
@@ -67,6 +67,7 @@ from runs.states import APPROVING, ContinuationKind, ContinuationStatus, Decisio
 from runs.timeline import record_event
 from runs.use_cases.end_run import end_if_rejected
 from runs.use_cases.expire import expire_interrupt
+from runs.use_cases.plant_request import close_decided
 from runs.verification import EVENT_FIELDS, find_changed_request, request_events
 
 #: Look-alike tokens that a refusal names.
@@ -152,9 +153,6 @@ def submit_decision(
     ``door`` is ``page`` or ``api``. Raises ``NotFound`` (no record), ``PayloadInvalid``, and every refusal of a
     decision (docs/refusals.md).
     """
-    interrupt = permissions.visible_interrupt(responder, interrupt_id)
-    if interrupt is None:
-        raise NotFound
     submission = _Submission(
         responder=responder,
         answer=answer,
@@ -164,13 +162,9 @@ def submit_decision(
         second_factor=second_factor,
     )
     try:
-        validate_answer(interrupt, answer)
-        if door == "api" and not seen.confirms_hidden:  # the page has a checkbox of its own
-            _refuse_unseen_characters(interrupt, answer)
-        named = check_attachments(interrupt, responder, answer)
-        return _decide(interrupt.pk, replace(submission, attachments=tuple(named)))
+        return _decide(interrupt_id, submission)
     except InputInvalid:
-        _record_misfit(interrupt.pk, submission)
+        _record_misfit(interrupt_id, submission)
         raise
 
 
@@ -195,7 +189,7 @@ def submit_rule_decision(rule: StandingRule, interrupt: Interrupt) -> Receipt:
     validate_answer(interrupt, answer)
     seen = ShownVersion(state_version=interrupt.state_version, content_digest=interrupt.content_digest)
     submission = _Submission(responder=rule.made_by, answer=answer, seen=seen, door=BY_RULE, request_key="", rule=rule)
-    return _decide(interrupt.pk, submission)
+    return _decide_by_rule(interrupt.pk, submission)
 
 
 def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
@@ -212,11 +206,25 @@ def get_visible_interrupt(person: AbstractUser, interrupt_id: str) -> Interrupt:
 
 
 @use_case
-def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
+def _decide(interrupt_id: str, submission: _Submission) -> Receipt | Refusal:
+    run, interrupt = permissions.lock_visible_interrupt(submission.responder, interrupt_id)
+    validate_answer(interrupt, submission.answer)
+    if submission.door == "api" and not submission.seen.confirms_hidden:  # the page has a checkbox of its own
+        _refuse_unseen_characters(interrupt, submission.answer)
+    named = check_attachments(interrupt, submission.responder, submission.answer)
+    return _decide_locked(run, interrupt, replace(submission, attachments=tuple(named)))
+
+
+@use_case
+def _decide_by_rule(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
+    # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
+    run, interrupt = lock_run_and_interrupt(interrupt_pk, skip_locked=True)
+    return _decide_locked(run, interrupt, submission)
+
+
+def _decide_locked(run: Run, interrupt: Interrupt, submission: _Submission) -> Receipt | Refusal:
     responder, answer, seen = submission.responder, submission.answer, submission.seen
     second_factor = submission.second_factor
-    # The sweep of rules does not wait for a run: one that is locked for long would hold up all other requests.
-    run, interrupt = lock_run_and_interrupt(interrupt_pk, skip_locked=submission.rule is not None)
     # Before the clock, rights and policies are read: the rule may end while its lock is awaited.
     rule = None if submission.rule is None else lock_rule(submission.rule.pk)
     found = read_decision_basis(interrupt, responder)
@@ -241,6 +249,7 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         or _find_change(run, interrupt, found)
         or _find_missing_factor(interrupt, submission, now=now)
     )
+    planted = find_planted(run, interrupt) if refusal is None else None
     factor = {} if second_factor is None else {"second_factor": second_factor.kind}
     if refusal is not None and rule is not None:
         raise refusal
@@ -253,7 +262,9 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if rule is not None:
         use = prepare_use(rule, run, interrupt, is_assigned=found.rights.is_assigned, now=now)
         factor |= {"standing_rule": use.rule.public_id}
-    count = _count_answer(interrupt, submission.answer)
+    # One vote decides a planted request, because each person's judgement is measured.
+    is_planted = planted is not None
+    count = _Count(status=_ACCEPTED, overtaken=[]) if is_planted else _count_answer(interrupt, submission.answer)
     decision = record_decision(
         interrupt,
         answer,
@@ -270,11 +281,14 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
     if count.status == DecisionStatus.COUNTED:
         _record_vote(run, interrupt, decision, count.overtaken, by=responder, now=now, factor=factor)
         return Receipt(decision=decision, interrupt=interrupt, permit=None, continuation=None, resume=None)
-    continuation = answer_interrupt(run, interrupt, decision, answer, now=now, may_be_delayed=found.may_be_delayed)
+    actor = person_actor(responder)
+    continuation = None
+    if planted is None:
+        continuation = answer_interrupt(run, interrupt, decision, answer, now=now, may_be_delayed=found.may_be_delayed)
     record_event(
         run,
         "interrupt.answered",
-        actor=person_actor(responder),
+        actor=actor,
         at=now,
         interrupt=interrupt.public_id,
         decision=decision.public_id,
@@ -283,8 +297,9 @@ def _decide(interrupt_pk: int, submission: _Submission) -> Receipt | Refusal:
         **factor,
         **continuation_refs(continuation),
     )
-    actor = person_actor(responder)
-    if end_if_rejected(run, interrupt, verdict=answer.verdict, actor=actor, now=now):
+    if planted is not None:
+        close_decided(run, interrupt, planted, decision, actor=actor, now=now)
+    elif end_if_rejected(run, interrupt, verdict=answer.verdict, actor=actor, now=now):
         continuation = None
     save_status(run, now)
     if continuation is not None and continuation.status == ContinuationStatus.CHECKING:
@@ -428,6 +443,7 @@ def _record_vote(
     save_status(run, now)
 
 
+_ACCEPTED = DecisionStatus.ACCEPTED
 _REFUSED_AS: dict[str, DecisionStatus] = {
     AlreadyDecided.code: DecisionStatus.DUPLICATE,
     AlreadyVoted.code: DecisionStatus.DUPLICATE,
@@ -509,8 +525,8 @@ def _count_recent_denials(responder: AbstractUser, *, now: datetime) -> int:
 
 
 @use_case
-def _record_misfit(interrupt_pk: int, submission: _Submission) -> None:
-    run, interrupt = lock_run_and_interrupt(interrupt_pk)
+def _record_misfit(interrupt_id: str, submission: _Submission) -> None:
+    run, interrupt = permissions.lock_visible_interrupt(submission.responder, interrupt_id)
     now = clock.now()
     may_decide = permissions.why_not_decide(submission.responder, interrupt) is None
     if may_decide and interrupt.status == InterruptStatus.WAITING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractUser
+from django.utils.translation import gettext as _
 
 from ledger import clock
 from ledger.actors import person_actor
@@ -68,7 +69,7 @@ def assign_request(*, responder: AbstractUser, interrupt_id: str, people: list[A
     run, interrupt, now = _lock(responder, interrupt_id)
     _refuse_unless_lead(responder, interrupt, now=now)
     if interrupt.queue is None:
-        raise NotPermitted("No person decides this request: it waits for a timer or a signal.")
+        raise NotPermitted(_("No person decides this request: it waits for a timer or a signal."))
     permissions.check_assignees(
         people,
         queue=interrupt.queue,
@@ -94,11 +95,14 @@ def extend_deadline(*, responder: AbstractUser, interrupt_id: str, by: timedelta
     run, interrupt, now = _lock(responder, interrupt_id)
     _refuse_unless_lead(responder, interrupt, now=now)
     if by <= timedelta(0):
-        raise PayloadInvalid.at("/by", "must be greater than zero")
+        raise PayloadInvalid.at("/by", _("must be greater than zero"))
     # Compared before the addition, because a long duration can exceed the calendar.
     longest = interrupt.policy.deadline_max
     if by > now + longest - interrupt.deadline:
-        raise PayloadInvalid.at("/by", f"must not extend the deadline beyond the policy's maximum, {longest} from now")
+        raise PayloadInvalid.at(
+            "/by",
+            _("must not extend the deadline beyond the policy's maximum, {longest} from now").format(longest=longest),
+        )
     deadline = interrupt.deadline + by
     extend_interrupt(interrupt, deadline=deadline)
     refs = {"deadline": deadline.isoformat()}
@@ -111,7 +115,10 @@ def add_comment(*, responder: AbstractUser, interrupt_id: str, text: str) -> Com
     """Add a comment for the other people who see this request. The agent never sees comments."""
     run, interrupt, now = _lock(responder, interrupt_id)
     if not text.strip() or len(text) > MAX_COMMENT_LENGTH:
-        raise PayloadInvalid.at("/text", f"must have between 1 and {MAX_COMMENT_LENGTH} characters")
+        raise PayloadInvalid.at(
+            "/text",
+            _("must have between 1 and {max_comment_length} characters").format(max_comment_length=MAX_COMMENT_LENGTH),
+        )
     written = Comment.objects.create(interrupt=interrupt, person_id=responder.pk, text=text, created_at=now)
     end_snoozes_of(find_mentioned_people([text], interrupt), interrupt)
     _record(run, "interrupt.commented", responder, interrupt, now=now)
@@ -133,7 +140,7 @@ def undo_decision(*, responder: AbstractUser, interrupt_id: str) -> Interrupt:
         return _undo_vote(run, interrupt, vote, responder, now=now)
     winner = find_winning_decision(interrupt)
     if winner is None or winner.by_id != responder.pk or interrupt.status != InterruptStatus.ANSWERED:
-        raise NotPermitted("You can undo only your own decision.")
+        raise NotPermitted(_("You can undo only your own decision."))
     winner.interrupt = interrupt
     until = get_undo_deadline(winner)
     restarted = interrupt.epoch != run.epoch
@@ -154,6 +161,7 @@ def get_undo_deadline(decision: Decision) -> datetime | None:
     if (
         not can_be_undone
         or decision.delivered_at is not None
+        or decision.interrupt.run.planted
         or ends_run_on_verdict(decision.interrupt, decision.verdict)
     ):
         return None
@@ -181,8 +189,8 @@ def _closed(interrupt: Interrupt, *, now: datetime) -> Refusal | None:
 
 def _refuse_unless_lead(responder: AbstractUser, interrupt: Interrupt, *, now: datetime) -> None:
     if not (permissions.is_lead_of(responder, interrupt.queue) or permissions.is_operator(responder)):
-        queue = "its queue" if interrupt.queue is None else interrupt.queue.slug
-        raise NotPermitted(f"Only leads of {queue} and operators can do this.")
+        queue = _("its queue") if interrupt.queue is None else interrupt.queue.slug
+        raise NotPermitted(_("Only leads of {queue} and operators can do this.").format(queue=queue))
     refusal = _closed(interrupt, now=now)
     if refusal is not None:
         raise refusal

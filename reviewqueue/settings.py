@@ -63,7 +63,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "reviewqueue.middleware.assign_request_id",
     "django.middleware.security.SecurityMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "reviewqueue.middleware.send_content_security_policy",
     "reviewqueue.middleware.StaticFilesMiddleware",
     "reviewqueue.middleware.CompressionMiddleware",
     "reviewqueue.middleware.disable_caching",

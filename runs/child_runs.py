@@ -28,7 +28,11 @@ def find_parent(agent: Agent, run_id: str) -> Run:
 
     Raises ``PayloadInvalid`` (no such run), ``RunFinished``, ``RunCancelled`` (it is ending) and ``TooDeep``.
     """
-    parent = Run.objects.select_related("initiator").filter(public_id=run_id, agent__owner=agent.owner_id).first()
+    parent = (
+        Run.objects.select_related("initiator")
+        .filter(public_id=run_id, agent__owner=agent.owner_id, planted=None)
+        .first()
+    )
     if parent is None:
         raise PayloadInvalid.at("/parent", "must be a run of this agent, or of another agent of its owner group")
     if parent.status in FINAL:

@@ -51,6 +51,7 @@ KIND_LABELS = {
     "person": gettext_noop("Person"),
     "group": gettext_noop("Group"),
     "message": gettext_noop("Dead letter"),
+    "planted_request": gettext_noop("Planted request"),
 }
 
 

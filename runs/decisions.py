@@ -71,7 +71,7 @@ class Answer:
 
 
 def validate_answer(interrupt: Interrupt, answer: Answer) -> None:
-    """Validate the content of an answer, before any lock.
+    """Validate the content of an answer.
 
     Raises ``PayloadInvalid`` for members that do not belong to the verdict, ``InputInvalid`` for values outside the
     schema.

@@ -27,7 +27,7 @@ _NUMBER = """
 
 def any_event_to_number() -> bool:
     """Tell whether an event has no number yet."""
-    return Event.objects.filter(announced_at=None).exists()
+    return Event.objects.filter(announced_at=None, agent__isnull=False).exists()
 
 
 def agents_with_unnumbered_events() -> list[int]:

@@ -99,6 +99,11 @@ def withdraw_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> Cont
     return _make_continuation_if_answered(run, interrupt, cause=Cause.WITHDRAWN, now=now)
 
 
+def close_planted_interrupt(run: Run, interrupt: Interrupt, verb: str, *, now: datetime) -> None:
+    """Close a planted interrupt by ``answer`` or ``withdraw``, without a permit and a continuation."""
+    _close(run, interrupt, verb, now=now)
+
+
 def amend_interrupt(interrupt: Interrupt, changes: Mapping[str, Any]) -> list[Decision]:
     """Change what is shown: a new version and content digest make answers to the old one stale. Return the overtaken votes.
 

@@ -15,7 +15,7 @@ from django.db.models import OuterRef, QuerySet
 
 from ledger.errors import Busy, NotFound
 from ledger.log_context import note_ids, note_run
-from ledger.prepared_queries import prepared
+from ledger.prepared_queries import PreparedQuery, prepared
 from ledger.transactions import assert_in_transaction
 from runs.configuration_history import recorded_policy
 from runs.models import Agent, Interrupt, Run
@@ -50,7 +50,7 @@ def lock_own_run(agent: Agent, run_id: str) -> Run:
 
 @prepared
 def _own_run(agent: int, run_id: str) -> QuerySet[Run]:
-    return locked_runs().filter(agent=agent, public_id=run_id)
+    return locked_runs().filter(agent=agent, public_id=run_id, planted=None)
 
 
 def lock_run_of_continuation(continuation_id: str) -> Run | None:
@@ -103,30 +103,45 @@ def lock_run_and_interrupt(interrupt_pk: int, *, skip_locked: bool = False) -> t
     ``skip_locked``: do not wait. Raises ``Busy`` if another transaction has one of them locked.
     """
     assert_in_transaction()
-    interrupt = (_run_and_interrupt_if_free if skip_locked else _run_and_interrupt).first(pk=interrupt_pk)
-    if interrupt is None:
-        raise Busy if skip_locked else NotFound
-    _note_run(interrupt.run)
-    note_ids(interrupt=interrupt.public_id)
-    return interrupt.run, interrupt
+    found = (_run_and_interrupt_if_free if skip_locked else _run_and_interrupt).first(pk=interrupt_pk)
+    if found is None and skip_locked:
+        raise Busy
+    return _noted(found)
+
+
+def lock_run_and_found_interrupt(query: PreparedQuery[Interrupt], **values: int | str) -> tuple[Run, Interrupt]:
+    """Lock and return them as ``lock_run_and_interrupt`` does, for a query made of ``with_locked_run``.
+
+    Conditions of the query are checked again if the statement had to wait for the lock.
+    """
+    assert_in_transaction()
+    return _noted(query.first(**values))
+
+
+def with_locked_run(interrupts: QuerySet[Interrupt], *, skip_locked: bool = False) -> QuerySet[Interrupt]:
+    """Return a queryset that locks the runs of interrupts and the interrupts, and reads what never changes with them."""
+    # PostgreSQL locks the rows in the order of `of`.
+    locked = interrupts.select_for_update(of=("run", "self"), no_key=True, skip_locked=skip_locked)
+    related = locked.select_related("run", "policy", "schema", "checkpoint").defer("checkpoint__state")
+    return related.annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
 
 
 @prepared
 def _run_and_interrupt(pk: int) -> QuerySet[Interrupt]:
-    return _run_and_interrupt_for_update(pk, skip_locked=False)
+    return with_locked_run(Interrupt.objects.filter(pk=pk))
 
 
 @prepared
 def _run_and_interrupt_if_free(pk: int) -> QuerySet[Interrupt]:
-    return _run_and_interrupt_for_update(pk, skip_locked=True)
+    return with_locked_run(Interrupt.objects.filter(pk=pk), skip_locked=True)
 
 
-def _run_and_interrupt_for_update(pk: int, *, skip_locked: bool) -> QuerySet[Interrupt]:
-    # PostgreSQL locks the rows in the order of `of`.
-    found = Interrupt.objects.filter(pk=pk)
-    locked = found.select_for_update(of=("run", "self"), no_key=True, skip_locked=skip_locked)
-    related = locked.select_related("run", "policy", "schema", "checkpoint").defer("checkpoint__state")
-    return related.annotate(recorded_policy=recorded_policy(OuterRef("policy_id")))
+def _noted(interrupt: Interrupt | None) -> tuple[Run, Interrupt]:
+    if interrupt is None:
+        raise NotFound
+    _note_run(interrupt.run)
+    note_ids(interrupt=interrupt.public_id)
+    return interrupt.run, interrupt
 
 
 def lock_interrupts(run: Run, interrupts: QuerySet[Interrupt]) -> list[Interrupt]:

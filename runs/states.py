@@ -192,6 +192,15 @@ class OnReject(models.TextChoices):
     CANCEL = "cancel"
 
 
+class PlantedOutcome(models.TextChoices):
+    """How a planted request ended. ``withdrawn``: by its lead, or with its run; ``expired``: at its deadline."""
+
+    CAUGHT = "caught"
+    MISSED = "missed"
+    WITHDRAWN = "withdrawn"
+    EXPIRED = "expired"
+
+
 class SecondFactor(models.TextChoices):
     """Which decisions need a second factor of their own; each value is stricter than the one before."""
 

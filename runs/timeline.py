@@ -20,13 +20,18 @@ def record_event(run: Run, type: str, *, actor: str, at: datetime, **refs: Any) 
     The event records the digests of all rows that were written for the run since its last event.
     """
     run.timeline_seq += 1
-    place = {"run": run, "agent_id": run.agent_id, "seq": run.timeline_seq, "prev": run.timeline_head}
+    place = {"run": run, "agent_id": _feed_of(run), "seq": run.timeline_seq, "prev": run.timeline_head}
     written = row_digests.take_written_digests(run.public_id)
     event = Event(**place, type=type, actor=actor[:300], at=at, refs=refs, row_digests=written)
     event.digest = digest(event.covered())
     insert_later(event)
     run.timeline_head = event.digest
     return event
+
+
+def _feed_of(run: Run) -> int | None:
+    """Return the agent whose feed gets the events of the run; ``None`` for a planted run, whose events no agent reads."""
+    return None if run.planted else run.agent_id
 
 
 def find_broken_event(run: Run) -> str:

@@ -22,7 +22,7 @@ def runs_of(caller: Caller) -> QuerySet[Run]:
     if caller.person is not None:
         return permissions.visible_runs(caller.person)
     _check_scope(caller)
-    return Run.objects.filter(agent=caller.key.agent_id)
+    return Run.objects.filter(agent=caller.key.agent_id, planted=None)
 
 
 def interrupts_of(caller: Caller) -> QuerySet[Interrupt]:
@@ -30,7 +30,7 @@ def interrupts_of(caller: Caller) -> QuerySet[Interrupt]:
     if caller.person is not None:
         return permissions.visible_interrupts(caller.person)
     _check_scope(caller)
-    return Interrupt.objects.filter(agent=caller.key.agent_id)
+    return Interrupt.objects.filter(agent=caller.key.agent_id, run__planted=None)
 
 
 def scope_of(caller: Caller) -> VisibleScope:

@@ -49,8 +49,13 @@ _INSERT_SIZE = 500
 
 
 def any_event_to_read() -> bool:
-    """Return whether a feed has events that no notification was derived from."""
-    return _feeds_ahead().exists()
+    """Return whether a feed, or a planted run, has events that no notification was derived from."""
+    return _feeds_ahead().exists() or _of_planted_runs().exists()
+
+
+def _of_planted_runs() -> QuerySet[Event]:
+    """Return the events of planted runs, which are in no feed, that no notification was derived from."""
+    return Event.objects.filter(agent=None, announced_at=None, run__planted=True)
 
 
 def _feeds_ahead() -> QuerySet[Feed]:
@@ -63,7 +68,7 @@ def derive_notifications(*, seconds: float) -> int:
 
     The order of the agents is random, so that the agents before it cannot take all the time from one.
     """
-    until, derived, failed = time.monotonic() + seconds, 0, set()
+    until, derived, failed = time.monotonic() + seconds, derive_planted_batch(), set()
     while time.monotonic() < until:
         agents = [pk for pk in _feeds_ahead().values_list("pk", flat=True) if pk not in failed]
         if not agents:
@@ -77,6 +82,20 @@ def derive_notifications(*, seconds: float) -> int:
             except Exception:
                 log.exception("notifications of an agent could not be derived", extra={"agent_pk": agent_id})
                 failed.add(agent_id)
+    return derived
+
+
+@use_case
+def derive_planted_batch() -> int:
+    """Derive the notifications of the next events of planted runs, as for other runs, and mark these events."""
+    batch = _Batch(list(_chats()), now=clock.now())
+    unread = _of_planted_runs().select_for_update(of=("self",), skip_locked=True, no_key=True)
+    events = list(unread.select_related("run__agent").order_by("id")[:BATCH_SIZE])
+    for event in events:
+        for notice in notices_of(event) if event.type in KIND_OF_EVENT else ():
+            batch.add(notice)
+    derived = batch.store()
+    Event.objects.filter(pk__in=[event.pk for event in events]).update(announced_at=clock.now())
     return derived
 
 

@@ -3,6 +3,9 @@
 A worker records this high-water mark when it starts, once a minute, and when it stops. `web` and `worker` compare it before
 they start, the doctor on each run, and `manage.py mark_restored` resets it. The mark is a file outside the database
 (`HIGH_WATER_FILE`), so that a restore does not roll it back too. Without a readable mark nothing is detected.
+
+A standby that was promoted can lack the last moments of the lost primary, and soon has newer events. So the mark also has
+PostgreSQL's timeline, which each promotion raises.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from runs.models import Event
 
 log = logging.getLogger(__name__)
 
-#: Databases per file: a host has one or two, a developer more.
-MAX_DATABASES = 50
+#: One or two for each database: a host has one or two databases, a developer more.
+MAX_MARKS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,28 @@ class Rollback:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Promotion:
+    """PostgreSQL's timeline that this host has seen, and the present one."""
+
+    seen: int
+    present: int
+
+    @property
+    def message(self) -> str:
+        return (
+            f"A standby was promoted (PostgreSQL's timeline was {self.seen}, and is {self.present}). If it followed "
+            f"asynchronously, acknowledged work can be lost: stop every worker and run: {PROGRAM} mark_restored. "
+            f"If nothing can be lost, run: {PROGRAM} mark_restored --nothing-lost"
+        )
+
+
+def find_promotion() -> Promotion | None:
+    """Return the promotion since this host's first mark, or since `mark_restored`; ``None`` if there was none."""
+    seen, present = _read().get(_timeline_id(), 0), _timeline()
+    return Promotion(seen=seen, present=present) if 0 < seen < present else None
+
+
 def find_rollback() -> Rollback | None:
     """Return the rollback, or ``None``. A database without events is new, so it was not rolled back."""
     seen, newest = _read().get(_database_id(), 0), _newest()
@@ -49,19 +74,36 @@ def find_rollback() -> Rollback | None:
 
 
 def record_high_water() -> None:
-    """Record the newest event, unless the database was rolled back. A database without events resets the mark."""
-    newest = _newest()
-    if newest == 0 or newest >= _read().get(_database_id(), 0):
-        _write(newest)
+    """Record the newest event, unless the database was rolled back. A database without events resets the mark.
+
+    The timeline is recorded once, so that a promotion is found until `mark_restored` has run.
+    """
+    newest, marks = _newest(), _read()
+    if newest == 0 or newest >= marks.get(_database_id(), 0):
+        _write(newest, timeline=(newest and marks.get(_timeline_id(), 0)) or _timeline())
 
 
 def reset_high_water() -> None:
-    """Accept the database as it is, after every open run was put on hold."""
-    _write(_newest())
+    """Accept the database as it is, after every open run was put on hold or if nothing was lost."""
+    _write(_newest(), timeline=_timeline())
 
 
 def _newest() -> int:
     return Event.objects.aggregate(newest=Max("pk"))["newest"] or 0
+
+
+def _timeline() -> int:
+    """Return PostgreSQL's timeline; 0 on SQLite."""
+    if connection.vendor != "postgresql":
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_walfile_name(pg_current_wal_lsn())")
+        [name] = cursor.fetchone()
+    return int(name[:8], 16)
+
+
+def _timeline_id() -> str:
+    return f"{_database_id()}.timeline"
 
 
 def _database_id() -> str:
@@ -79,13 +121,14 @@ def _read() -> dict[str, int]:
         return {}
 
 
-def _write(newest: int) -> None:
+def _write(newest: int, *, timeline: int) -> None:
     """Replace the file atomically, so that readers see old marks or new ones. A failure is only logged."""
     if not settings.HIGH_WATER_FILE:
         return
-    name, path = _database_id(), Path(settings.HIGH_WATER_FILE)
-    others = {other: seen for other, seen in _read().items() if other != name}
-    marks = dict(list(others.items())[1 - MAX_DATABASES :]) | {name: newest}
+    path = Path(settings.HIGH_WATER_FILE)
+    own = {_database_id(): newest} | ({_timeline_id(): timeline} if timeline else {})
+    others = {other: seen for other, seen in _read().items() if other not in own}
+    marks = dict(list(others.items())[len(own) - MAX_MARKS :]) | own
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         if path.exists() and not path.is_file():

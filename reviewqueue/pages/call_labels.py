@@ -15,6 +15,8 @@ from typing import Any
 
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.schema_forms import Field, Form
@@ -77,7 +79,9 @@ def describe_call_in_a_list(name: str, call: Mapping[str, Any] | None, labels: L
     """Return the text of a call in a list. ``call`` is ``None`` if it is too long to be loaded for a row."""
     if call is not None:
         return describe_call(call, labels.get((agent_id, name)))
-    called = format_html("<code>{}</code>", hidden_characters.render_exact(name, one_line=True)) if name else "A call"
+    called = (
+        format_html("<code>{}</code>", hidden_characters.render_exact(name, one_line=True)) if name else _("A call")
+    )
     sentence = format_html("{}, too long for a list", called)
     plain = f"{hidden_characters.mark_hidden_plain(name) or 'A call'}, too long for a list"
     return CallText(name=name, sentence=sentence, plain=plain, arguments=(), is_labelled=False)
@@ -171,7 +175,11 @@ def _value_html(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> Sa
         return format_html('<span class="arg">{}</span>', group_digits(value))
     text = value if isinstance(value, str) else _amount_of_parts(value)
     cut = text[:at_most]
-    rest = format_html('<span class="seen calm">{} more</span>', len(text) - len(cut)) if cut != text else ""
+    rest = (
+        format_html('<span class="seen calm">{}</span>', _("{number} more").format(number=len(text) - len(cut)))
+        if cut != text
+        else ""
+    )
     return format_html(
         '<span class="arg">{}{}</span>', hidden_characters.render_exact(cut, one_line=True) if cut else "“”", rest
     )
@@ -184,12 +192,12 @@ def _plain_value(argument: Argument, *, at_most: int = SHOWN_IN_A_SENTENCE) -> s
 
 def _amount_of_parts(value: Any) -> str:
     if isinstance(value, list):
-        return f"{len(value)} entries" if len(value) != 1 else "1 entry"
+        return ngettext("{number} entry", "{number} entries", len(value)).format(number=len(value))
     if isinstance(value, Mapping):
-        return f"{len(value)} members" if len(value) != 1 else "1 member"
+        return ngettext("{number} member", "{number} members", len(value)).format(number=len(value))
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "nothing" if value is None else str(value)
+        return _("yes") if value else _("no")
+    return _("nothing") if value is None else str(value)
 
 
 # --- headings of requests ---------------------------------------------------------------------------------------------
@@ -218,7 +226,9 @@ def fields_label(interrupt: Interrupt) -> str:
     body = None if interrupt.schema is None else interrupt.schema.body
     properties = body.get("properties") if isinstance(body, Mapping) else None
     count = len(properties) if isinstance(properties, Mapping) else 0
-    return f"{count} fields to fill in" if count > 1 else "1 field to fill in" if count else ""
+    if not count:
+        return ""
+    return ngettext("{number} field to fill in", "{number} fields to fill in", count).format(number=count)
 
 
 def _quoted(interrupt: Interrupt) -> tuple[SafeString, str]:

@@ -41,6 +41,7 @@ from runs.models import (
     Event,
     Interrupt,
     Permit,
+    PlantedRequest,
     Policy,
     Revision,
     Run,
@@ -235,6 +236,8 @@ class _RunCopy:
         for use in _pages(self._rule_uses().select_related("rule", "decision")):
             yield from _rule_line(use.rule)
             yield _record(use, {"rule": use.rule.public_id, "decision": use.decision.public_id})
+        for planted in _pages(self._planted().select_related("interrupt", "planted_by")):
+            yield _record(planted, {"interrupt": planted.interrupt.public_id, "by": planted.planted_by.get_username()})
         for attachment in _pages(self._attachments().select_related("interrupt")):
             about = {"interrupt": attachment.interrupt.public_id, "status": attachment.status}
             yield _record(attachment, about)
@@ -257,6 +260,10 @@ class _RunCopy:
     def _rule_uses(self) -> QuerySet[StandingRuleUse]:
         return StandingRuleUse.objects.filter(decision__in=self._decisions().values("pk"))
 
+    def _planted(self) -> QuerySet[PlantedRequest]:
+        """Return the planted requests that were disclosed."""
+        return PlantedRequest.objects.filter(interrupt__in=self._interrupts().values("pk")).exclude(outcome="")
+
     def _attachments(self) -> QuerySet[Attachment]:
         return Attachment.objects.filter(interrupt__in=self._interrupts().values("pk")).exclude(added_at=None)
 
@@ -276,6 +283,9 @@ class _RunCopy:
         yield from _names("permit", Permit.objects.filter(run=self.run, decision__in=decisions.values("pk")))
         uses = StandingRuleUse.objects.filter(decision__in=decisions.values("pk"))
         yield from (f"rule_use:{name}" for name in uses.values_list("decision__public_id", flat=True))
+        yield from _names(
+            "planted_request", PlantedRequest.objects.filter(interrupt__in=hidden.values("pk")).exclude(outcome="")
+        )
         files = Attachment.objects.filter(run=self.run, interrupt__in=hidden.values("pk")).exclude(added_at=None)
         yield from _names("attachment", files)
 
@@ -284,6 +294,7 @@ class _RunCopy:
         yield from _names("decision", self._decisions())
         uses = self._rule_uses().values_list("decision__public_id", flat=True)
         yield from (f"rule_use:{name}" for name in uses)
+        yield from _names("planted_request", self._planted())
         yield from _names("attachment", self._attachments())
         yield from _names("permit", self._permits())
         for effect in _pages(self._effects()):

@@ -41,6 +41,8 @@ def list_run_keys(
     """
     statuses = [status] if status else RunStatus.values
     rows = Run.objects.all() if before is None else Run.objects.filter(pk__lt=before)
+    if scope.person is None and not scope.everything:
+        rows = rows.filter(planted=None)  # an agent's key
     rows = rows if agent is None else rows.filter(agent=agent)
     agents = [pk for pk in _all_agents() if agent in (None, pk)]
     owned = agents if scope.everything else [pk for pk in agents if pk in scope.agents]

@@ -48,6 +48,8 @@ RESUMED, KEPT, LOST, SKIPPED, AGAIN = "resumed", "kept", "lost", "skipped", "aga
 REPEATED, ENDED = "repeated", "ended"
 #: Measures of the present: their cells have no day.
 OPEN, OLDEST, UNKNOWN = "open", "oldest", "unknown"
+#: Open planted requests, which people must not recognise by a count that leaves them out. No agent's figures have them.
+OPEN_PLANTED = "open_planted"
 
 ENDING_SOON = timedelta(hours=2)
 #: Ranges of an interrupt's age: from the first, to less than the second; ``None``: without an end.
@@ -175,7 +177,7 @@ def _closed(rows: CountedRows) -> Rows:
     agents = list(Agent.objects.values_list("pk", flat=True)) if rows.interrupts is None else None
     of_all = Q() if agents is None else Q(agent__in=agents)
     closed = Interrupt.objects.filter(
-        of_all, rows.of_interrupts("pk"), rows.within("closed_at"), status__in=CLOSED_STATUSES
+        of_all, rows.of_interrupts("pk"), rows.within("closed_at"), status__in=CLOSED_STATUSES, planted=None
     )
     default = Decision.objects.filter(interrupt=OuterRef("pk"), cause=Cause.EXPIRY, status=DecisionStatus.ACCEPTED)
     is_default = Q(Exists(default.exclude(verdict="")), status=InterruptStatus.EXPIRED)
@@ -190,7 +192,9 @@ def _closed(rows: CountedRows) -> Rows:
 
 def _decisions(rows: CountedRows) -> Rows:
     """Submitted decisions by status and code; their bucket is 1 if a person submitted them."""
-    submitted = Decision.objects.filter(rows.of_interrupts("interrupt"), rows.within("created_at"))
+    submitted = Decision.objects.filter(
+        rows.of_interrupts("interrupt"), rows.within("created_at"), interrupt__planted=None
+    )
     found = _of_day(submitted, "created_at").annotate(
         of_person=ExpressionWrapper(Q(by__isnull=False), output_field=BooleanField())
     )
@@ -205,7 +209,11 @@ def _closing(rows: CountedRows) -> Rows:
     Decisions of standing rules do not: no person looked at these requests.
     """
     closing = Decision.objects.filter(
-        rows.of_interrupts("interrupt"), rows.within("created_at"), by__isnull=False, closes=True
+        rows.of_interrupts("interrupt"),
+        rows.within("created_at"),
+        by__isnull=False,
+        closes=True,
+        interrupt__planted=None,
     ).exclude(door=BY_RULE)
     found = _with_bucket(_of_day(closing, "created_at"), F("created_at"), "interrupt__created_at")
     columns = ("day", "interrupt__agent", "interrupt__queue", "interrupt__risk", "by", "status", "bucket")
@@ -299,7 +307,7 @@ def _ended_runs(rows: CountedRows) -> Rows:
     """Ended runs by status, for the metrics."""
     if rows.runs is not None:
         return
-    found = _of_day(Run.objects.filter(rows.within("ended_at")), "ended_at")
+    found = _of_day(Run.objects.filter(rows.within("ended_at"), planted=None), "ended_at")
     for day, agent, status, number in found.values_list("day", "agent", "status").annotate(n=Count("pk")):
         yield day, agent, "", ENDED, status, 0, number
 
@@ -323,13 +331,17 @@ def count_open_cells(
     found = _with_bucket(waiting.order_by(), Value(now), "created_at").annotate(
         band=Case(*band, default=Value(len(AGES) - 1), output_field=IntegerField()),
         is_soon=ExpressionWrapper(Q(deadline__lt=now + ENDING_SOON), output_field=BooleanField()),
+        is_planted=ExpressionWrapper(Q(planted__isnull=False), output_field=BooleanField()),
     )
-    grouped = found.values_list("agent", "queue", "band", "is_soon", "bucket").annotate(
+    grouped = found.values_list("agent", "queue", "band", "is_soon", "bucket", "is_planted").annotate(
         n=Count("pk"), first=Min("created_at")
     )
     names, cells, oldest_of = list(AGES), [], dict[tuple[int, str], datetime]()
-    for agent, queue, place, is_soon, bucket, number, first in grouped:
-        cells.append(Cell(None, agent, _text(queue), OPEN, f"{names[place]} {int(is_soon)}", bucket, number))
+    for agent, queue, place, is_soon, bucket, is_planted, number, first in grouped:
+        measure = OPEN_PLANTED if is_planted else OPEN
+        cells.append(Cell(None, agent, _text(queue), measure, f"{names[place]} {int(is_soon)}", bucket, number))
+        if is_planted:
+            continue
         key = (agent, _text(queue))
         oldest_of[key] = min(first, oldest_of.get(key, first))
     cells += [Cell(None, *key, OLDEST, "", int(first.timestamp()), 1) for key, first in oldest_of.items()]

@@ -35,7 +35,7 @@ from reviewqueue.models import (
 from reviewqueue.rollups import cells
 from reviewqueue.rollups.cells import STALE_AFTER, Cell, CountedRows
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus
-from runs.models import Agent, Continuation, Decision, Event, Feed, Hold, Interrupt, Run
+from runs.models import Agent, Continuation, Decision, Event, Feed, Hold, Interrupt, PlantedRequest, Run
 from runs.states import FINAL, OPEN_CONTINUATIONS, InterruptStatus, RunStatus
 from runs.unclaimed_continuations import count_unclaimed_by_version
 
@@ -305,7 +305,10 @@ def count_present(*, now: datetime) -> list[Cell]:
         return Cell(None, agent, "", measure, part, 0, number)
 
     open_statuses = [status for status in RunStatus.values if status not in FINAL]
-    live = Run.objects.filter(status__in=open_statuses).order_by().values_list("agent", "status")
+    planted = list(PlantedRequest.objects.filter(outcome="").values_list("interrupt__run", flat=True))
+    live = (
+        Run.objects.filter(status__in=open_statuses).exclude(pk__in=planted).order_by().values_list("agent", "status")
+    )
     counted = cells.count_open_cells(now=now)
     counted += [of(LIVE_RUNS, status, number, agent) for agent, status, number in live.annotate(n=Count("pk"))]
     continuations = Continuation.objects.filter(status__in=sorted(OPEN_CONTINUATIONS)).order_by()
@@ -361,9 +364,10 @@ def _count_totals() -> list[Cell]:
     def of(measure: str, part: str, number: int) -> Cell:
         return Cell(None, 0, "", measure, part, 0, number)
 
-    closed = Interrupt.objects.exclude(status=InterruptStatus.WAITING).order_by().values_list("status")
-    decisions = Decision.objects.order_by().values_list("status", "code")
-    ended = Run.objects.exclude(ended_at=None).order_by().values_list("status")
+    answered = Interrupt.objects.exclude(status=InterruptStatus.WAITING).filter(planted=None)
+    closed = answered.order_by().values_list("status")
+    decisions = Decision.objects.filter(interrupt__planted=None).order_by().values_list("status", "code")
+    ended = Run.objects.exclude(ended_at=None).filter(planted=None).order_by().values_list("status")
     skipped = Continuation.objects.aggregate(total=Sum("effects_skipped"))["total"] or 0
     counted = [of(cells.CLOSED, *row) for row in closed.annotate(n=Count("pk"))]
     for status, code, number in decisions.annotate(n=Count("pk")):

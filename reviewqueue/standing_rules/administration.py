@@ -190,7 +190,9 @@ def preview_rule(person: AbstractUser, **terms: Unpack[StatedTerms]) -> RulePrev
     waiting = scope.filter(are_free(now=now), status=InterruptStatus.WAITING, deadline__gt=now).order_by("id")
     closing = Decision.objects.filter(interrupt=OuterRef("pk"), status=DecisionStatus.ACCEPTED, closes=True)
     by_people = closing.exclude(by=None).exclude(door=standing_rules.BY_RULE)
-    recent = scope.filter(status=InterruptStatus.ANSWERED, closed_at__gt=now - RECENT).order_by("-closed_at", "-id")
+    recent = scope.filter(run__planted=None, status=InterruptStatus.ANSWERED, closed_at__gt=now - RECENT).order_by(
+        "-closed_at", "-id"
+    )
     open_rows = _compared(waiting)
     closed_rows = _compared(recent.annotate(decided=Subquery(by_people.values("verdict")[:1])), "decided")
 

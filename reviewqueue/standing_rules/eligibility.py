@@ -108,6 +108,8 @@ def prepare_use(locked: StandingRule, run: Run, interrupt: Interrupt, *, is_assi
         raise RuleCannotDecide("The rule was revoked, has ended or is used up.")
     if not permissions.may_have_rules(locked.made_by, locked.queue, locked.agent):
         raise RuleCannotDecide("Its lead cannot have the rule any more.")
+    if run.planted:
+        raise RuleDoesNotApply("People decide it.")
     is_claimed = interrupt.claimed_until is not None and interrupt.claimed_until > now
     if is_assigned or is_claimed or run.pause_asked_at is not None or run.ending:
         raise RuleDoesNotApply("A person works on the request, or its run does not continue.", is_final=False)

@@ -48,6 +48,7 @@ def unexamined_requests(rule: StandingRule, *, now: datetime) -> QuerySet[Interr
     scope = requests_in_scope(queue=rule.queue_id, agent=rule.agent_id, reason=rule.reason)
     waiting = scope.filter(are_free(now=now), status=InterruptStatus.WAITING, deadline__gt=now)
     decidable = waiting.filter(own_policy_allows(), risk__in=risks).exclude(run__initiator=rule.made_by_id)
+    decidable = decidable.filter(run__planted=None)
     return decidable.filter(~Exists(examined))
 
 

@@ -12,6 +12,7 @@ from django.template.context import Context
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from reviewqueue.templatetags.icons import drawing
 from reviewqueue.text import times
@@ -39,14 +40,14 @@ def time_left(context: Context, deadline: datetime | None, now: datetime | None 
 def datetime_tag(context: Context, at: datetime | None, short: bool = False, now: datetime | None = None) -> SafeString:
     """Return the time in the reader's zone, or "never"; `short=True` for tables and timelines."""
     if at is None:
-        return mark_safe('<span class="faint">never</span>')
+        return _never()
     return times.datetime_element(at, now=now or context.get("now"), short=short)
 
 
 @register.simple_tag
 def exact_time(at: datetime | None) -> SafeString:
     """Return the time to the second in the reader's zone, for records: "2026-11-30 14:22:07 CET"; or "never"."""
-    return mark_safe('<span class="faint">never</span>') if at is None else times.exact_element(at)
+    return _never() if at is None else times.exact_element(at)
 
 
 @register.simple_tag
@@ -71,7 +72,11 @@ def since(earlier: datetime, later: datetime) -> str:
 def age(since_when: datetime, now: datetime) -> str:
     """Return the duration in whole minutes, so that a list does not change each second: "less than 1 min", "2 h 05 min"."""
     short = now - since_when < timedelta(minutes=1)
-    return "less than 1 min".replace(" ", "\N{NO-BREAK SPACE}") if short else _on_one_line(now - since_when)
+    return _("less than 1 min").replace(" ", "\N{NO-BREAK SPACE}") if short else _on_one_line(now - since_when)
+
+
+def _never() -> SafeString:
+    return format_html('<span class="faint">{}</span>', _("never"))
 
 
 def _on_one_line(duration: timedelta) -> str:

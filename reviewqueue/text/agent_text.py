@@ -14,6 +14,7 @@ from decimal import Decimal
 import nh3
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -22,6 +23,7 @@ from reviewqueue.text.hidden_characters import (
     render_visible,
     render_within,
 )
+from reviewqueue.text.numbers import number_label
 
 LINES_SHOWN = 40
 CHARACTERS_SHOWN = 4_000
@@ -116,8 +118,11 @@ def group_digits(value: int | Decimal | str) -> SafeString:
 
 def fold_html(rest: str, *, lines: int, characters: int) -> str:
     """Return ``rest`` (HTML) folded under a button that says how much it hides."""
-    amount = f"{lines} more line{'' if lines == 1 else 's'}, " if lines > 1 else ""
-    summary = format_html("Show {}{} more characters", amount, group_digits(characters))
+    number = group_digits(characters)
+    if lines > 1:
+        summary = format_html(_("Show {lines} more lines, {number} more characters"), lines=lines, number=number)
+    else:
+        summary = format_html(_("Show {number} more characters"), number=number)
     return f'<details class="folded"><summary>{summary}</summary>{rest}</details>'
 
 
@@ -149,7 +154,10 @@ def _as_written(text: str) -> tuple[str, bool]:
     if end:
         html += fold_html(f'<p class="plain" dir="auto">{rest}</p>', lines=tail.count("\n", 0, end) + 1, characters=end)
     if end < len(tail):
-        html += f"<p>Showing 1 to {cut + end:,} of {len(text):,} characters.</p>"
+        shown_of = _("Showing 1 to {shown} of {all} characters.").format(
+            shown=number_label(cut + end), all=number_label(len(text))
+        )
+        html += f"<p>{shown_of}</p>"
     return html, end == len(tail)
 
 

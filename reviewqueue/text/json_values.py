@@ -18,10 +18,13 @@ from urllib.parse import urlencode
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from ledger import exact_json
 from reviewqueue.text.agent_text import find_cut, fold_html, group_digits
 from reviewqueue.text.hidden_characters import html_size, render_exact, render_within
+from reviewqueue.text.numbers import number_label
 from runs.schemas.traversal import join_pointer
 
 #: Limits of one rendering: members and entries at every depth, and bytes of HTML.
@@ -151,8 +154,8 @@ def bulk_budget() -> Budget:
 def append_omitted_note(html: str, end: int, whole: int, *, more: str) -> SafeString:
     """Return ``html``, the first ``end`` characters of a text, with a line about the omitted rest, if any."""
     if end < whole:
-        link = format_html(' <a href="{}">Show the rest</a>', more) if more else ""
-        html += _dropped(f"Showing 1 to {end:,} of {whole:,} characters.", link)
+        link = format_html(' <a href="{}">{}</a>', more, _("Show the rest")) if more else ""
+        html += _dropped(_characters_shown(end, whole), link)
     return mark_safe(html)  # noqa: S308  ``fitting`` escapes
 
 
@@ -184,7 +187,7 @@ def size_label(value: Any) -> str:
     """Return the size of a value's JSON text: "312 bytes", "48 KB", "1.1 MB"."""
     size = len(exact_json.dumps(value).encode("utf-8", "surrogatepass"))
     if size < 2_000:
-        return f"{size} bytes"
+        return _("{size} bytes").format(size=size)
     return f"{round(size / 1_000)} KB" if size < 999_500 else f"{size / 1_000_000:.1f} MB"
 
 
@@ -220,7 +223,7 @@ class _Drawing:
             grouped = value >= _GROUPED_FROM or value <= -_GROUPED_FROM
             html = f'<span class="value">{group_digits(value) if grouped else exact_json.dumps(value)}</span>'
         elif not value:
-            html = f'<span class="value word">empty {_kind(value)}</span>'
+            html = format_html('<span class="value word">{}</span>', _empty(value))
         else:
             return self.container(value, budget, depth=depth, at=at)
         budget.size -= html_size(html)
@@ -232,7 +235,6 @@ class _Drawing:
             return self.left_out(value, budget, at)
         is_object = isinstance(value, Mapping)
         opening, closing = ('<dl class="object">', "</dl>") if is_object else ('<ol class="list">', "</ol>")
-        noun = "members" if is_object else "entries"
         columns = [] if isinstance(value, Mapping) else _columns(value)
         if columns and not isinstance(value, Mapping):
             opening, closing = self.table_head(columns, value, budget), "</tbody></table></div>"
@@ -240,10 +242,15 @@ class _Drawing:
         else:
             drawn_rows = list(self.rows(value, budget, depth=depth, at=at))
         count, of = len(drawn_rows), len(value)
-        html = _parts(drawn_rows, opening, closing, noun, of=of)
+        html = _parts(drawn_rows, opening, closing, of=of, is_object=is_object)
         if count < of:
-            html += self.cut(f"Showing 1 to {count:,} of {of:,} {noun}.", budget, at)
-        return html if depth < DEPTH_SHOWN else _fold(f"Show {_amount(value)}", html)
+            text = (
+                _("Showing 1 to {shown} of {all} members.")
+                if is_object
+                else _("Showing 1 to {shown} of {all} entries.")
+            )
+            html += self.cut(text.format(shown=number_label(count), all=number_label(of)), budget, at)
+        return html if depth < DEPTH_SHOWN else _fold(_("Show {value}").format(value=_amount(value)), html)
 
     def rows(self, value: Any, budget: Budget, *, depth: int, at: str) -> Iterator[str]:
         """Yield the rows of a container."""
@@ -261,10 +268,10 @@ class _Drawing:
     def table_head(self, columns: list[str], value: Sequence[Any], budget: Budget) -> str:
         """Return the beginning of the table of a list of equal objects. It scrolls sideways, also by keyboard."""
         heads = "".join(f'<th scope="col">{self.name(name, budget)}</th>' for name in columns)
-        label = f"Table of {len(value):,} entries"
+        label = _("Table of {number} entries").format(number=number_label(len(value)))
         return (
             f'<div class="rows" tabindex="0" role="group" aria-label="{label}"><table><thead><tr>'
-            f'<td><span class="vh">Number</span></td>{heads}</tr></thead><tbody>'
+            f'<td><span class="vh">{_("Number")}</span></td>{heads}</tr></thead><tbody>'
         )
 
     def table_rows(self, value: Sequence[Any], columns: list[str], budget: Budget, *, at: str) -> Iterator[str]:
@@ -329,7 +336,13 @@ class _Drawing:
             rows.append('<div class="all"><dt>no arguments</dt><dd class="soft">The call has a name only.</dd></div>')
         html: str = f'<dl class="call">{"".join(rows)}</dl>'
         if len(rows) < len(arguments):
-            html += self.cut(f"Showing 1 to {len(rows):,} of {len(arguments):,} arguments.", budget, "")
+            html += self.cut(
+                _("Showing 1 to {shown} of {all} arguments.").format(
+                    shown=number_label(len(rows)), all=number_label(len(arguments))
+                ),
+                budget,
+                "",
+            )
         return html
 
     def name(self, name: Any, budget: Budget) -> str:
@@ -338,14 +351,14 @@ class _Drawing:
         html: str = render_exact(name[:MAX_NAME_LENGTH], one_line=True)
         if len(name) > MAX_NAME_LENGTH:
             self.is_whole = False
-            html += _dropped(f"{len(name) - MAX_NAME_LENGTH:,} more characters")
+            html += _dropped(_("{number} more characters").format(number=number_label(len(name) - MAX_NAME_LENGTH)))
         budget.size -= html_size(html)
         return html
 
     def text(self, text: str, budget: Budget, at: str) -> str:
         """Return a string: a short one as it is, a longer one folded, a huge one cut."""
         if not text:
-            return '<span class="value word">empty text</span>'
+            return format_html('<span class="value word">{}</span>', _("empty text"))
         cut = find_cut(text[:_SEARCHED_FOR_LINES], lines=TEXT_LINES_SHOWN, characters=TEXT_CHARACTERS_SHOWN)
         block = " text" if "\n" in text or len(text) > 2 * WIDE_TEXT else _width(text)
         if cut == len(text):
@@ -361,12 +374,13 @@ class _Drawing:
             end = cut + more
             html += fold_html(rest, lines=text.count("\n", cut, end) + 1, characters=more) if more else ""
         if end < len(text):
-            html += self.cut(f"Showing 1 to {end:,} of {len(text):,} characters.", budget, at)
+            html += self.cut(_characters_shown(end, len(text)), budget, at)
         return html
 
     def left_out(self, value: Any, budget: Budget, at: str) -> str:
         """Return the placeholder of a container that is omitted."""
-        return self.cut(f"{_amount(value).capitalize()}, not shown here.", budget, at)
+        amount = _amount(value)
+        return self.cut(_("{value}, not shown here.").format(value=amount[:1].upper() + amount[1:]), budget, at)
 
     def cut(self, text: str, budget: Budget, at: str) -> str:
         """Return the line that says what is omitted, outside every fold, with a link to the rest."""
@@ -376,7 +390,7 @@ class _Drawing:
         if self.more:
             place = urlencode({"at": at}) if 0 < len(at) <= _LONGEST_POINTER else ""
             address = f"{self.more}?{place}" if place else self.more
-            link = format_html(' <a href="{}">Show the rest</a>', address)
+            link = format_html(' <a href="{}">{}</a>', address, _("Show the rest"))
         return _dropped(text, link)
 
 
@@ -403,7 +417,7 @@ def _fits_in_cell(value: Any) -> bool:
 def _count_fitting(pairs: Sequence[tuple[Any, Any]], members: int, *, least: int) -> int:
     """Return how many parts are rendered: as many as fit with their direct members, but at least ``least``."""
     used = 0
-    for place, (_, member) in enumerate(pairs):
+    for place, (_name, member) in enumerate(pairs):
         used += 1 + (len(member) if isinstance(member, Mapping | list | tuple) else 0)
         if used > members and place >= least:
             return place
@@ -420,13 +434,15 @@ def _dropped(text: str, link: str = "") -> str:
     return format_html('<span class="dropped">{}{}</span>', text, mark_safe(link))  # noqa: S308  made above
 
 
-def _parts(rows: list[str], opening: str, closing: str, noun: str, *, of: int) -> str:
+def _parts(rows: list[str], opening: str, closing: str, *, of: int, is_object: bool) -> str:
     """Return the first rows open, the rest folded."""
     if len(rows) <= ENTRIES_SHOWN * 1.25:
         return f"{opening}{''.join(rows)}{closing}"
     first, rest = rows[:ENTRIES_SHOWN], rows[ENTRIES_SHOWN:]
     folded = f"{_continued(opening)}{''.join(rest)}{closing}"
-    return f"{opening}{''.join(first)}{closing}{_fold(f'Show {len(rest)} more of {of:,} {noun}', folded)}"
+    label = _("Show {number} more of {all} members") if is_object else _("Show {number} more of {all} entries")
+    fold = _fold(label.format(number=len(rest), all=number_label(of)), folded)
+    return f"{opening}{''.join(first)}{closing}{fold}"
 
 
 def _continued(opening: str) -> str:
@@ -439,11 +455,18 @@ def _fold(label: str, html: str) -> str:
     return format_html('<details class="folded"><summary>{}</summary>', label) + html + "</details>"
 
 
-def _kind(value: Any) -> str:
-    return "object" if isinstance(value, Mapping) else "list"
+def _empty(value: Any) -> str:
+    return _("empty object") if isinstance(value, Mapping) else _("empty list")
 
 
 def _amount(value: Any) -> str:
-    noun = ("member" if isinstance(value, Mapping) else "entry") if len(value) == 1 else ""
-    plural = "members" if isinstance(value, Mapping) else "entries"
-    return f"{_kind(value)}, {len(value):,} {noun or plural}"
+    number = len(value)
+    if isinstance(value, Mapping):
+        text = ngettext("object, {number} member", "object, {number} members", number)
+    else:
+        text = ngettext("list, {number} entry", "list, {number} entries", number)
+    return text.format(number=number_label(number))
+
+
+def _characters_shown(shown: int, of: int) -> str:
+    return _("Showing 1 to {shown} of {all} characters.").format(shown=number_label(shown), all=number_label(of))

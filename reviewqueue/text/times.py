@@ -11,11 +11,26 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from django.utils import timezone
+from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext_lazy
 
-DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTHS = (
+    pgettext_lazy("abbreviated month", "Jan"),
+    pgettext_lazy("abbreviated month", "Feb"),
+    pgettext_lazy("abbreviated month", "Mar"),
+    pgettext_lazy("abbreviated month", "Apr"),
+    pgettext_lazy("abbreviated month", "May"),
+    pgettext_lazy("abbreviated month", "Jun"),
+    pgettext_lazy("abbreviated month", "Jul"),
+    pgettext_lazy("abbreviated month", "Aug"),
+    pgettext_lazy("abbreviated month", "Sep"),
+    pgettext_lazy("abbreviated month", "Oct"),
+    pgettext_lazy("abbreviated month", "Nov"),
+    pgettext_lazy("abbreviated month", "Dec"),
+)
 SOON = timedelta(hours=1)
 _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
 
@@ -28,10 +43,11 @@ def duration_label(duration: timedelta) -> str:
     seconds = int(abs(duration).total_seconds())
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if days:
-        return f"{days} d {hours % 24} h" if hours % 24 else f"{days} d"
+        text = _("{days} d {hours} h") if hours % 24 else _("{days} d")
+        return text.format(days=days, hours=hours % 24)
     if hours:
-        return f"{hours} h {minutes % 60:02d} min"
-    return f"{minutes} min" if minutes else f"{seconds} s"
+        return _("{hours} h {minutes} min").format(hours=hours, minutes=f"{minutes % 60:02d}")
+    return _("{minutes} min").format(minutes=minutes) if minutes else _("{seconds} s").format(seconds=seconds)
 
 
 def is_soon(deadline: datetime, now: datetime) -> bool:
@@ -43,7 +59,9 @@ def time_left_label(deadline: datetime, now: datetime) -> str:
     """Return "2 h 10 min" until the deadline, or "over since 5 min". At the deadline itself it is over."""
     if now < deadline:
         return duration_label(deadline - now)
-    return f"over since {duration_label(now - deadline)}" if now - deadline >= timedelta(minutes=1) else "over"
+    if now - deadline < timedelta(minutes=1):
+        return _("over")
+    return _("over since {duration}").format(duration=duration_label(now - deadline))
 
 
 def datetime_label(at: datetime, *, now: datetime | None = None, short: bool = False) -> str:
@@ -54,7 +72,7 @@ def datetime_label(at: datetime, *, now: datetime | None = None, short: bool = F
     local = timezone.localtime(at)
     day = _day_label(local, timezone.localtime(now) if now else None)
     zone = "" if short and not _is_repeated(local) else f" {time_zone_label(local)}"
-    return f"{day} {local:%H:%M}{zone}"
+    return _("{day} {time}").format(day=day, time=f"{local:%H:%M}{zone}")
 
 
 def time_zone_label(local: datetime) -> str:
@@ -99,13 +117,13 @@ def find_time_zone(name: str) -> ZoneInfo | None:
 
 
 def _day_label(local: datetime, today: datetime | None) -> str:
-    date = f"{local.day} {MONTHS[local.month - 1]}"
+    date = _("{day} {month}").format(day=local.day, month=MONTHS[local.month - 1])
     if today is None or local.year != today.year:
-        return f"{date} {local.year}"
+        return _("{date} {year}").format(date=date, year=local.year)
     if local.date() == today.date():
-        return "today"
+        return _("today")
     near = abs((local.date() - today.date()).days) < 7
-    return f"{DAYS[local.weekday()]} {date}" if near else date
+    return _("{weekday} {date}").format(weekday=WEEKDAYS_ABBR[local.weekday()], date=date) if near else date
 
 
 def _is_repeated(local: datetime) -> bool:

@@ -8,6 +8,7 @@ from runs.models.configuration import ConfigurationHead, ConfigurationRecord
 from runs.models.continuations import Continuation, HandBack, Hold
 from runs.models.facts import Fact, FactCheck, FactKind, FactStatus
 from runs.models.interrupts import Assignee, Comment, Decision, Interrupt, Permit, Revision, Schema
+from runs.models.planted_requests import PlantedRequest
 from runs.models.policies import Policy, Queue
 from runs.models.run import Checkpoint, CheckpointFile, Outcome, Progress, Run
 from runs.models.signals import Signal
@@ -41,6 +42,7 @@ __all__ = [
     "Interrupt",
     "Outcome",
     "Permit",
+    "PlantedRequest",
     "Policy",
     "Progress",
     "Queue",

@@ -68,6 +68,9 @@ class Run(models.Model):
     expires_at = models.DateTimeField(null=True, help_text="when the run expires if it has no lease")
     sweep_after = models.DateTimeField(null=True, help_text="deferred by a failed sweep until then")
     snapshots_erased_at = models.DateTimeField(null=True, help_text="when the retention sweep erased the states")
+    planted = models.BooleanField(
+        null=True, help_text="true: a lead planted it; no agent sees it, and nothing runs. NULL: an agent's run"
+    )
     timeline_seq = models.PositiveIntegerField(default=0)
     timeline_head = models.CharField(max_length=68, blank=True)
 

@@ -145,7 +145,7 @@ def _earlier_deadline(interrupt: Interrupt, deadline: datetime | Absent, *, now:
 
 
 def _lock(agent: Agent, interrupt_id: str) -> tuple[Run, Interrupt]:
-    run = locked_runs().filter(agent=agent, interrupts__public_id=interrupt_id).first()
+    run = locked_runs().filter(agent=agent, planted=None, interrupts__public_id=interrupt_id).first()
     if run is None:
         raise NotFound
     requested = Interrupt.objects.select_related("checkpoint", "policy", "schema").filter(public_id=interrupt_id)

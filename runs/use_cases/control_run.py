@@ -137,6 +137,8 @@ def restart_run(
         raise RunFinished("A completed run cannot be restarted.", status=run.status)
     if run.status not in FINAL:
         raise RunActive(status=run.status)
+    if run.planted:
+        raise RunFinished("The run of a planted request cannot be restarted.", status=run.status)
     refuse_halted_agent(run.agent_id)
     number = run.checkpoint_number if checkpoint_number is None else checkpoint_number
     source = run.checkpoints.filter(number=number).first()

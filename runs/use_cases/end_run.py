@@ -29,6 +29,7 @@ from runs.interrupts import cancel_interrupts
 from runs.leases import end_lease, is_compensating
 from runs.models import Interrupt, Run
 from runs.permits import void_permits
+from runs.planted_requests import disclose_if_open
 from runs.states import ContinuationKind, ContinuationStatus, HoldKind, OnReject, RunStatus, Verdict
 from runs.timeline import record_event
 
@@ -62,6 +63,8 @@ def end_run(
     void_continuation(run, reason=f"the run is {ending}")
     void_permits(run, reason=f"the run is {ending}", now=now)
     lift_holds_at_end(run, by=actor, now=now)
+    if run.planted:
+        disclose_if_open(run, actor=actor, now=now)
     end_hand_backs(run, now=now)  # a compensating worker reads no checkpoint
     if not let_worker_close:
         end_lease(run)

@@ -35,12 +35,14 @@ from runs.interrupts import (
 )
 from runs.locks import lock_interrupt, lock_run, lock_run_by_id, lock_run_of_interrupt
 from runs.models import Continuation, Interrupt, Queue, Run
+from runs.planted_requests import find_planted
 from runs.run_status import save_status
-from runs.states import FINAL, Cause, InterruptStatus, Kind, OnExpiry, ResumeWhen, RunStatus
+from runs.states import FINAL, Cause, InterruptStatus, Kind, OnExpiry, PlantedOutcome, ResumeWhen, RunStatus
 from runs.sweep import has_rows, not_deferred, sweep_rows
 from runs.timeline import record_event
 from runs.use_cases import control_child_runs
 from runs.use_cases.end_run import end_if_rejected, end_run, hold_run_for_effect
+from runs.use_cases.plant_request import close_undecided
 from runs.use_cases.release_lease import expire_lease
 
 SYSTEM = "system:expiry"
@@ -49,6 +51,11 @@ SYSTEM = "system:expiry"
 def expire_interrupt(run: Run, interrupt: Interrupt, *, now: datetime) -> None:
     """Apply the interrupt's expiry policy; a decision exactly at the deadline is late. Stores the locked run."""
     assert_in_transaction()
+    planted = find_planted(run, interrupt)
+    if planted is not None:
+        outcome = PlantedOutcome.EXPIRED
+        close_undecided(run, interrupt, planted, outcome=outcome, actor=SYSTEM, now=now)
+        return
     if interrupt.kind == Kind.TIMER:
         _fire_timer(run, interrupt, now=now)
         return

@@ -54,7 +54,7 @@ class DownloadedFile:
 
 def check_upload(*, agent: Agent, run_id: str, token: str, number: int) -> None:
     """Refuse an upload before its bytes are read if it cannot succeed. Takes no lock. Raises as ``upload_file``."""
-    run = Run.objects.filter(agent=agent, public_id=run_id).first()
+    run = Run.objects.filter(agent=agent, public_id=run_id, planted=None).first()
     if run is None:
         raise NotFound
     check_lease(run, token, now=clock.now())

@@ -52,7 +52,7 @@ def test_a_decision():
     interrupt, _ = a_waiting_interrupt(worker, the_approval())
     body = {"state_version": 1, "verdict": "approve"}
     found = statements(ana, "POST", f"interrupts/{interrupt}/decisions", body, 201)
-    at_most(found, sqlite=10, postgresql=5)
+    at_most(found, sqlite=9, postgresql=4)
 
 
 def test_a_claim():

@@ -6,6 +6,7 @@ one open request, one decided, one expired and one ended run, all of one agent a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,13 +25,14 @@ from reviewqueue.webhooks.models import Delivery, DeliveryStatus, WebhookEndpoin
 from runs.external_signals import SignalRequest, receive_signal
 from runs.holds import open_hold
 from runs.locks import locked_runs
-from runs.models import Agent, Decision, Event, Interrupt, Queue, Run, Signal, StandingRule
+from runs.models import Agent, Decision, Event, Interrupt, PlantedRequest, Queue, Run, Signal, StandingRule
 from runs.run_status import save_status
 from runs.states import HoldKind
 from runs.use_cases.complete_run import fail_run
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
 from tests.pages import desk
+from tests.planted_builders import a_planted_request, written
 from tests.runs.leased_run_builders import a_leased_run, begin, let_go, report
 from tests.standing_rule_builders import a_rule_of
 
@@ -220,6 +222,16 @@ def _new_rule(world: PageWorld, kind: str) -> dict[str, Any]:
     return named | bounds | {"max_uses": "5", "ends_at": ends_at, "note": "Small refunds.", "act": "save"}
 
 
+def _planted_by_the_lead(world: PageWorld) -> PlantedRequest:
+    known = PlantedRequest.objects.filter(outcome="").first()
+    return known or a_planted_request(world.people["lead"], copy_of=builders.a_waiting_interrupt())
+
+
+def _planted(world: PageWorld, kind: str) -> dict[str, Any]:
+    stated = written(builders.a_waiting_interrupt().public_id)
+    return stated | {"arguments": json.dumps(stated["arguments"])}
+
+
 #: Everyone who can see a request can comment on it.
 WHO_SEE = frozenset(SIGNED_IN) - {"stranger"}
 WHO_DECIDE = frozenset({"reviewer", "lead"})
@@ -340,6 +352,13 @@ PAGES: dict[str, Page] = {
         None,
         _with(reason="It is too wide."),
         frozenset({"lead", "owner", "operator"}),
+    ),
+    "planted": Page(lambda _: "/planted", dict.fromkeys(SIGNED_IN, 404) | {"lead": 200}),
+    "planted/new": Page(
+        lambda _: "/planted/new", dict.fromkeys(SIGNED_IN, 404) | {"lead": 200}, _planted, frozenset({"lead"})
+    ),
+    "planted/<slug:planted_id>/withdraw": Page(
+        lambda world: f"/planted/{_planted_by_the_lead(world).public_id}/withdraw", None, _with(), frozenset({"lead"})
     ),
     "policies/edit": Page(
         lambda _: "/policies/edit?reason=approval.action",

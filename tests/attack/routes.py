@@ -24,6 +24,7 @@ from tests.api.calls import (
     the_suspend,
     the_wait,
 )
+from tests.planted_builders import a_planted_request, an_example, written
 from tests.standing_rule_builders import a_standing_rule
 
 _numbers = itertools.count(1)
@@ -84,6 +85,10 @@ def _key() -> str:
 
 def _run_of(world: World) -> str:
     return world.run()[0]
+
+
+def _planted_by_others(world: World) -> Good:
+    return Good("planted-requests", written(an_example().public_id))
 
 
 def _asks(world: World) -> Good:
@@ -502,6 +507,14 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("POST", "standing-rules/<id:rule_id>/revoke"): _of_people(
         lambda _: Good(f"standing-rules/{a_standing_rule().public_id}/revoke", {"reason": "too wide"}), reviewer=403
+    ),
+    ("GET", "planted-requests"): _of_people(lambda _: Good("planted-requests"), stranger=200),
+    ("POST", "planted-requests"): _of_people(_planted_by_others, reviewer=404),
+    ("GET", "planted-requests/<id:planted_id>"): _of_people(
+        lambda _: Good(f"planted-requests/{a_planted_request().public_id}"), reviewer=404
+    ),
+    ("POST", "planted-requests/<id:planted_id>/withdraw"): _of_people(
+        lambda _: Good(f"planted-requests/{a_planted_request().public_id}/withdraw", {}), reviewer=404
     ),
     ("GET", "runs/<id:run_id>/evidence"): _of_people(_seen_run("/evidence")),
     ("GET", "decisions/<id:decision_id>/evidence"): _of_people(_evidence_of_decision),

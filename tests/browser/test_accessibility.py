@@ -27,6 +27,7 @@ from tests.pages import desk
 from tests.pages.test_dead_letters import a_dead_message, a_dead_signal
 from tests.pages.test_expired import a_lapse_with_a_failed_effect, let_expire
 from tests.pages.test_rounds import a_second_round
+from tests.planted_builders import a_planted_request
 from tests.reviewqueue.a_busy_quarter import Quarter
 from tests.runs.test_external_signals import an_event
 from tests.runs.test_unclaimed_continuations import offered_since
@@ -395,6 +396,24 @@ def a_standing_rule_and_its_list(page: Page) -> None:
     page.goto(f"/rules/{rule.public_id}")
 
 
+def planted_requests_and_their_form(page: Page) -> None:
+    lena, order = desk.lena(), desk.an_order()
+    lena.groups.add(builders.a_group("engineering-leads"))
+    builders.a_reviewer()
+    row = a_planted_request(lena, copy_of=builders.a_waiting_interrupt(), fault="One zero too many. " * 40)
+    builders.decide(row.interrupt, builders.a_reviewer(), "approve")
+    page.goto("/planted")
+    page.get_by_role("link", name="Missed").click()
+    page.get_by_text("The decision did not catch it.").wait_for()
+    assert findings(page) == []
+    page.goto("/insights")
+    page.get_by_role("heading", name="Judgement").wait_for()
+    assert findings(page) == []
+    page.goto(f"/planted/new?copy_of={order.public_id}")
+    page.get_by_role("button", name="Plant the request").click()
+    page.get_by_text("is missing: say what is wrong").wait_for()
+
+
 def a_forgotten_password(page: Page) -> None:
     page.context.clear_cookies()
     page.goto("/account/password/reset/")
@@ -480,6 +499,7 @@ PAGES = [
     queues_and_policies,
     a_policy_in_preview,
     replies_in_use,
+    planted_requests_and_their_form,
     a_standing_rule_with_faults,
     a_standing_rule_and_its_list,
     a_forgotten_password,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
+import secrets
 import threading
 import time
 import uuid
@@ -43,9 +44,12 @@ class Call:
 
 @dataclass(kw_only=True)
 class Load:
+    """``padding``: characters that each request and state have in addition."""
+
     address: str
     key: str
     token: str
+    padding: int = 0
     calls: list[Call] = field(default_factory=list)
     acknowledged: dict[str, set[str]] = field(default_factory=dict)
     performed: Counter[str] = field(default_factory=Counter)
@@ -151,11 +155,18 @@ def live_as_agent(client: Client) -> None:
 def _ask(client: Client, run: str, lease: str) -> None:
     _perform(client, run, lease, "reserve", name="reserve_hoist", arguments={"days": 2})
     wait = {"key": "order", "reason": "approval.action", "queue": "purchasing", "title": "Order the hoist"}
-    wait |= {"proposal": {"name": "issue_order", "arguments": {"supplier": "S-17", "amount": "184000.00"}}}
-    asked = {"after": 0, "checkpoint": {"step": "ask", "state": {"offers": ["S-17", "S-4"]}}, "interrupts": [wait]}
+    note = _incompressible(client.load.padding)
+    arguments = {"supplier": "S-17", "amount": "184000.00"} | ({"note": note} if note else {})
+    wait |= {"proposal": {"name": "issue_order", "arguments": arguments}}
+    state = {"offers": ["S-17", "S-4"], "note": _incompressible(2 * client.load.padding)}
+    asked = {"after": 0, "checkpoint": {"step": "ask", "state": state}, "interrupts": [wait]}
     suspended = client.call("POST", f"runs/{run}/interrupts", asked, Run_Lease=lease)
     for interrupt in suspended["interrupts"]:
         client.load.acknowledge("requests", interrupt["id"])
+
+
+def _incompressible(length: int) -> str:
+    return secrets.token_urlsafe(length)[:length]
 
 
 def _finish(client: Client, run: str, lease: str, *, permit: str) -> None:

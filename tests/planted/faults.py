@@ -46,8 +46,10 @@ from runs import (
     interrupts,
     leases,
     permits,
+    planted_requests,
     policies,
     revocation,
+    timeline,
     verification,
 )
 from runs.models import Event, FactStatus, Permit, Queue
@@ -68,6 +70,7 @@ from tests.reviewqueue import (
     test_gateway,
     test_lost_permissions,
     test_permissions,
+    test_planted_requests,
     test_rate_limits,
     test_request_ids,
     test_reviewer_actions,
@@ -710,3 +713,29 @@ def a_claim_lists_receipts_of_any_size() -> None:
 @fault(seen_by=test_large_values.test_a_call_that_is_not_shown_whole_is_no_part_of_a_bulk, costs=(12,))
 def a_call_that_is_not_shown_whole_is_decided_in_a_bulk() -> None:
     everywhere(json_values.fits_in_bulk, lambda arguments: True)
+
+
+# --- planted requests -------------------------------------------------------------------------------------------------
+
+
+@fault(seen_by=test_planted_requests.test_one_vote_decides_it_also_with_a_quorum, costs=())
+def a_planted_request_is_decided_like_one_of_an_agent() -> None:
+    everywhere(planted_requests.find_planted, lambda run, interrupt: None)
+
+
+@fault(seen_by=test_planted_requests.test_no_agent_gets_it, costs=())
+def the_feed_of_an_agent_has_planted_requests() -> None:
+    timeline._feed_of = lambda run: run.agent_id
+
+
+@fault(seen_by=test_planted_requests.test_a_mark_that_was_changed_in_the_database_stops_the_decision, costs=())
+def the_record_of_a_planted_request_is_not_compared() -> None:
+    everywhere(planted_requests.commitment_of, lambda row: "rq1:the same")
+
+
+@fault(
+    seen_by=test_planted_requests.test_its_lead_cannot_decide_it_and_another_lead_does_not_see_it_in_the_list, costs=()
+)
+def a_lead_decides_what_they_planted() -> None:
+    not_planted = SimpleNamespace(filter=lambda **_: SimpleNamespace(exists=lambda: False))
+    permissions.PlantedRequest = SimpleNamespace(objects=not_planted)

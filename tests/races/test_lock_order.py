@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 
 from ledger import attempt_tokens, clock
@@ -291,16 +292,16 @@ def test_an_answer_that_waits_for_the_lock_past_the_deadline_is_late():
 
 def read_the_clock_before_the_lock() -> None:
     """What the product must not do: read the clock, and then wait for the lock."""
-    lock, read, moments = resume_gateway.lock_run_and_interrupt, resume_gateway.read_decision_basis, []
+    lock, read, moments = permissions.lock_visible_interrupt, resume_gateway.read_decision_basis, []
 
-    def late_lock(interrupt_pk: int) -> tuple[Run, Interrupt]:
+    def late_lock(person: AbstractUser, interrupt_id: str) -> tuple[Run, Interrupt]:
         moments.append(clock.now())
-        return lock(interrupt_pk)
+        return lock(person, interrupt_id)
 
     def with_early_clock(*of: Any) -> resume_gateway.DecisionBasis:
         return replace(read(*of), now=moments[-1])
 
-    resume_gateway.lock_run_and_interrupt, resume_gateway.read_decision_basis = late_lock, with_early_clock
+    permissions.lock_visible_interrupt, resume_gateway.read_decision_basis = late_lock, with_early_clock
 
 
 @pytest.mark.proves(7)

@@ -104,3 +104,28 @@ def test_a_folder_that_cannot_be_written_is_logged(marks: Path, caplog):
     marks.parent.write_text("a file where a folder should be")
     rollback_detection.record_high_water()
     assert "Cannot record the high-water mark" in caplog.text
+
+
+@pytest.mark.postgresql
+def test_a_promoted_standby_is_reported_until_it_is_accepted(marks: Path, monkeypatch: pytest.MonkeyPatch):
+    builders.a_waiting_interrupt()
+    rollback_detection.record_high_water()
+    assert rollback_detection.find_promotion() is None
+    present = rollback_detection._timeline()
+    monkeypatch.setattr(rollback_detection, "_timeline", lambda: present + 1)
+    builders.a_waiting_interrupt()
+    rollback_detection.record_high_water()  # newer events than the lost ones do not hide it
+    [found] = [finding for finding in run_checks() if finding.check == "restored"]
+    assert f"was {present}, and is {present + 1}" in found.message
+    assert found.is_wrong
+
+    call_command("mark_restored", nothing_lost=True)
+    assert rollback_detection.find_promotion() is None
+    assert "restored" not in [finding.check for finding in run_checks()]
+
+
+def test_a_rolled_back_database_is_not_accepted_as_one_that_lost_nothing(marks: Path):
+    a_backup_is_restored(marks)
+    with pytest.raises(CommandError, match="Something was lost"):
+        call_command("mark_restored", nothing_lost=True)
+    assert rollback_detection.find_rollback() is not None

@@ -56,6 +56,12 @@ def test_arguments_of_a_call_that_did_not_start_are_an_error():
             read(event, finished())
 
 
+def test_arguments_that_are_not_json_are_an_error_that_names_the_call():
+    for text in ('{"amount": 1', "{'amount': 1}", '{"amount": NaN}', "[1] [2]"):
+        with pytest.raises(ag_ui.AgentError, match="arguments of the call 'c-1' must be JSON"):
+            read(chunk(text, id_="c-1", name="order"), finished())
+
+
 def test_an_interrupt_about_an_unknown_call_is_an_error_and_is_not_asked():
     run = Run({})
     with pytest.raises(ag_ui.AgentError):

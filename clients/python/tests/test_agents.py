@@ -7,11 +7,13 @@ import json
 import time
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from reviewqueue_client import (
+    Answers,
     AsyncClient,
     AsyncRun,
     Attachment,
@@ -642,6 +644,72 @@ def test_the_key_is_sent_to_no_other_place(url: str):
     with pytest.raises(ValueError, match="must be /api/v1/interrupts/ID/attachments/DIGEST"):
         client.download(Attachment.of(SENT_FILE | {"url": url}))
     assert asked == []
+
+
+class WithFiles(FakeServer):
+    """Keeps the files of checkpoints."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, bytes] = {}
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("/file"):
+            return super().handle_request(request)
+        if request.method == "PUT":
+            self.files[request.url.path] = request.read()
+            return httpx.Response(200, json={})
+        if request.url.path in self.files:
+            headers = {"Content-Type": "application/octet-stream"}
+            return httpx.Response(200, headers=headers, content=self.files[request.url.path])
+        problem = {"code": "not_found", "retryable": False}
+        return httpx.Response(404, headers={"Content-Type": "application/problem+json"}, json=problem)
+
+
+found_files: list[bytes | None] = []
+
+
+def keep_a_file(run: Run) -> None:
+    if run.step_name == "without a file":  # called again, because a checkpoint continues at its step
+        return
+    found_files.append(run.get_file())
+    run.put_file(b"image")
+    run.checkpoint("with a file")
+    found_files.append(run.get_file())
+    run.checkpoint("without a file")
+    found_files.append(run.get_file())
+
+
+def test_the_file_of_a_checkpoint_can_be_read_in_the_same_execution():
+    found_files.clear()
+    with WithFiles().client() as client:
+        client.run("PR-1").execute(keep_a_file)
+    assert found_files == [None, b"image", None]
+
+
+def test_an_end_without_a_target_keeps_no_other_end_from_its_receiver(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    states = {"r-1": None, "r-2": {"request": {}}, "r-3": {"request": {}, "target": "workflow-3"}}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        path = request.url.path.removeprefix("/api/v1/")
+        run = path.removeprefix("runs/").partition("/")[0]
+        if path == "events":
+            events = [{"type": "run.cancelled", "run": id_} for id_ in states]
+            return httpx.Response(200, json={"events": events, "next": 3, "more": False})
+        if "checkpoints" in path:
+            return httpx.Response(200, json={"state": states[run], "format": "json"})
+        ended = {"id": run, "key": f"K-{run}", "epoch": 1, "status": "cancelled", "code_version": "v", "checkpoint": 0}
+        return httpx.Response(200, json=ended)
+
+    delivered: list[Any] = []
+    with Client("http://fake", "rq_fake", transport=httpx.MockTransport(answer)) as client:
+        ends = Answers(client, code_version="v")
+        assert (
+            ends.deliver_ends(lambda target, end: delivered.append((target, end.key)), cursor=tmp_path / "place") == 1
+        )
+    assert delivered == [("workflow-3", "K-r-3")]
+    assert (tmp_path / "place").read_text() == "3"
+    assert "the end of K-r-1 is not delivered" in caplog.text
 
 
 # --- asyncio ----------------------------------------------------------------------------------------------------------

@@ -133,3 +133,11 @@ def test_an_end_whose_token_needs_another_key_is_not_dropped():
     task = {"task_token": sender_of(Engine())._cipher.encrypt(TOKEN), "execution": ""}
     with pytest.raises(ValueError, match="key that this process does not have"):
         sender_of(Engine())._send_end(task, OUTCOME)
+
+
+@pytest.mark.parametrize("task", [None, {}, {"task_token": None}, "token"])
+def test_an_end_without_a_token_is_logged_and_keeps_no_other_end(task: Any, caplog: pytest.LogCaptureFixture):
+    engine = Engine()
+    sender_of(engine)._send_end(task, OUTCOME)
+    assert engine.calls == []
+    assert "the end of K-1 is not sent" in caplog.text

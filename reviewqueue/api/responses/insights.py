@@ -24,6 +24,7 @@ from reviewqueue.queries.insights.tables import (
     EFFECTS,
     ENDED,
     EXPIRED,
+    JUDGEMENT,
     LOAD,
     REFUSED,
     REFUSED_BY_CODE,
@@ -103,10 +104,11 @@ RefusedResponse = _section("RefusedResponse", REFUSED, by_code=_rows(REFUSED_BY_
 ResumedResponse = _section("ResumedResponse", RESUMED, parts=_rows(RESUMED_BY_PERIOD, "ResumedPeriodResponse"))
 SparedResponse = _section("SparedResponse", SPARED, EFFECTS, parts=_rows(SPARED_BY_PERIOD, "SparedPeriodResponse"))
 ReviewerLoadResponse = _row_of("ReviewerLoadResponse", LOAD)
+JudgementResponse = _row_of("JudgementResponse", JUDGEMENT)
 
 
 class InsightsResponse(ResponseSerializer):
-    """The insights (``Insights``). ``load`` is ``None`` for an agent's key."""
+    """The insights (``Insights``). ``load`` and ``judgement`` are ``None`` for an agent's key."""
 
     counted_at = member(DATETIME, "Time at which the figures were counted; every earlier change is in them.")
     since = member(DATETIME, "Start of the period, in UTC.", "scope.since")
@@ -121,4 +123,9 @@ class InsightsResponse(ResponseSerializer):
         nullable(list_of(ReviewerLoadResponse)),
         LOAD.meaning,
         lambda found: None if found.load is None else LOAD.rows(found),
+    )
+    judgement = member(
+        nullable(list_of(JudgementResponse)),
+        JUDGEMENT.meaning,
+        lambda found: None if found.judgement is None else JUDGEMENT.rows(found),
     )

@@ -46,10 +46,11 @@ from runs.attachments import attachments_of
 from runs.decisions import Tally, decided_by_label, second_vote_refusal, tally_votes
 from runs.interrupts import remaining_escalation_levels
 from runs.models import Continuation, Decision, Fact, Interrupt, Permit, Run, Signal
+from runs.planted_requests import find_disclosed
 from runs.reviewer_claims import claimed_refusal
 from runs.revisions import EffectiveAnswer, effective_answer
 from runs.standing_rules import rule_id_of
-from runs.states import Cause, DecisionStatus, InterruptStatus, Kind, OnExpiry, Risk, Verdict
+from runs.states import Cause, DecisionStatus, InterruptStatus, Kind, OnExpiry, PlantedOutcome, Risk, Verdict
 
 INTERRUPT_ID, DECISION_ID, PERMIT_ID = public_id("int"), public_id("dec"), public_id("per")
 INTERRUPT_STATUS = choice(InterruptStatus.values)
@@ -305,6 +306,14 @@ class DecidedInterruptResponse(ResponseSerializer):
     status = member(INTERRUPT_STATUS, "Status of the interrupt.")
 
 
+class DisclosureResponse(ResponseSerializer):
+    """What a planted request was, for the person who has decided it (``PlantedRequest``)."""
+
+    fault = member(TEXT, "What is wrong with the request.")
+    expected = member(list_of(VERDICT), "Verdicts that catch the fault.")
+    caught = member(BOOLEAN, "Whether the decision caught it.", lambda row: row.outcome == PlantedOutcome.CAUGHT)
+
+
 class ReceiptResponse(ResponseSerializer):
     """The receipt of an accepted decision (``resume_gateway.Receipt``)."""
 
@@ -326,6 +335,12 @@ class ReceiptResponse(ResponseSerializer):
         ApprovalsResponse,
         "Progress towards the quorum; left out if one person decides.",
         lambda receipt: tally_votes(receipt.interrupt) if receipt.interrupt.quorum > 1 else ABSENT,
+        optional=True,
+    )
+    planted = member(
+        DisclosureResponse,
+        "A lead planted the request, so nothing runs; left out for a request of an agent.",
+        lambda receipt: find_disclosed(receipt.interrupt) or ABSENT,
         optional=True,
     )
     replayed = member(

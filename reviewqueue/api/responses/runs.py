@@ -29,6 +29,7 @@ from reviewqueue.api.response_serializers import (
 )
 from runs.leases import Instruction, current_instruction
 from runs.models import CheckpointFile, Continuation, Event, Fact, Hold, Progress, Run
+from runs.planted_requests import shown_key
 from runs.states import Control, HoldKind, OnChange, RunStatus
 from runs.unclaimed_continuations import UnclaimedRun
 
@@ -296,7 +297,7 @@ class RunSummaryResponse(ResponseSerializer):
     """A run in a list (``Run``)."""
 
     id = member(RUN_ID, "Id of the run.", "public_id")
-    key = member(TEXT, "Your key of the run.")
+    key = member(TEXT, "Your key of the run.", shown_key)
     title = member(TEXT, "One line that people read.")
     status = member(RUN_STATUS, "Status of the run.")
     agent = member(TEXT, "Slug of the agent.", "agent.slug")

@@ -60,7 +60,7 @@ class InsightsView(ApiView):
         )
         found = read_insights(scope)
         if caller.person is None:  # an agent's key must not read how a person works
-            found = dataclasses.replace(found, load=None)
+            found = dataclasses.replace(found, load=None, judgement=None)
         if as_csv:
             return HttpResponse(csv_text(figures_of(found)), content_type="text/csv")
         return Response(InsightsResponse.serialize(found))

@@ -91,6 +91,8 @@ class InterruptsView(ApiView):
             if known.name in query:
                 named = model.objects.filter(slug=query[known.name]).values_list("pk", flat=True)
                 columns[known.name] = named.first() or 0
+        if caller.person is None:
+            columns["run__planted"] = None
         ranges = interrupt_ranges(scope_of(caller), _statuses(query))
         found = page(rows.filter(**columns), query, ranges=ranges)
         if not found.rows:

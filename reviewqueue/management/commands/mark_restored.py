@@ -29,6 +29,9 @@ class Command(ProvisioningCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
+        parser.add_argument(
+            "--nothing-lost", action="store_true", help="accept a promoted standby that lacks nothing; hold no run"
+        )
         parser.add_argument("--lift-holds", metavar="AGENT", help="lift the holds of this agent's runs instead")
         parser.add_argument("--by", metavar="ADDRESS", help="the owner or operator who has checked the runs")
         parser.add_argument("--reason", default="", help="what the check found; recorded in the timelines")
@@ -39,6 +42,8 @@ class Command(ProvisioningCommand):
             raise ProvisioningError(
                 f"{finding.message}. Nothing was changed. Restore the backup again, without -wal and -shm files beside it."
             )
+        if options["nothing_lost"]:
+            return _accept_promotion()
         return _lift_holds(options) if options["lift_holds"] else _open_holds()
 
 
@@ -56,6 +61,14 @@ def _open_holds() -> tuple[dict[str, Any], list[str]]:
         f'  {PROGRAM} mark_restored --lift-holds AGENT --by ADDRESS --reason "..."',
     ]
     return {"runs": held.runs, "leases": held.leases, "effects": held.effects}, lines
+
+
+def _accept_promotion() -> tuple[dict[str, Any], list[str]]:
+    rollback = rollback_detection.find_rollback()
+    if rollback is not None:
+        raise ProvisioningError(f"Something was lost. {rollback.message}, without --nothing-lost.")
+    rollback_detection.reset_high_water()
+    return {"runs": 0, "leases": 0, "effects": 0}, ["The database is accepted as it is. No run is on hold for it."]
 
 
 def _lift_holds(options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -17,7 +17,17 @@ from ledger.models import Effect, EffectReport
 from ledger.row_digests import CoveredRow
 from reviewqueue.operations.doctor.findings import Finding
 from runs.configuration_history import find_broken_configuration_chain, find_changed_configuration
-from runs.models import Attachment, Checkpoint, Decision, Interrupt, Permit, Run, Schema
+from runs.models import (
+    Attachment,
+    Checkpoint,
+    Decision,
+    Interrupt,
+    Permit,
+    PlantedRequest,
+    Run,
+    Schema,
+    StandingRuleUse,
+)
 from runs.verification import is_content_as_recorded, is_decision_as_recorded, is_permit_as_decided, list_changed_parts
 
 #: Tables that triggers guard, by the migrations of ledger and runs.
@@ -33,6 +43,7 @@ GUARDED = (
     "runs_event",
     "runs_interrupt",
     "runs_permit",
+    "runs_plantedrequest",
     "runs_policy",
     "runs_revision",
     "runs_schema",
@@ -69,6 +80,8 @@ def find_changed_records(run: Run) -> str:
             last_without = at
         else:
             recorded |= row_digests
+    if not run.planted and PlantedRequest.objects.filter(interrupt__run=run).exists():
+        return "its mark as planted was removed"
     rows = list(_rows_of(run))
     unlike = {name.partition(".")[0]: name for name in list_changed_parts(rows, recorded, since=lambda: last_without)}
     changes = [f"{_row_label(name)} was {_kind_of_change(name, recorded)}" for name in unlike]
@@ -99,6 +112,9 @@ def _rows_of(run: Run) -> Iterator[Any]:
     yield from Checkpoint.objects.filter(run=run).order_by("pk")
     yield from Interrupt.objects.filter(run=run).select_related("schema").prefetch_related("facts").order_by("pk")
     yield from Decision.objects.filter(interrupt__run=run).order_by("pk")
+    yield from StandingRuleUse.objects.filter(decision__interrupt__run=run).select_related("decision").order_by("pk")
+    # An open one is in no event yet, so that no event betrays it.
+    yield from PlantedRequest.objects.filter(interrupt__run=run).exclude(outcome="").order_by("pk")
     yield from Permit.objects.filter(run=run).select_related("decision__interrupt").order_by("pk")
     yield from effects.values()
     for report in EffectReport.objects.filter(effect__in=effects).order_by("pk"):

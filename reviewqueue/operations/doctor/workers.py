@@ -54,10 +54,13 @@ def workers() -> Iterator[Finding]:
 
 
 def restored() -> Iterator[Finding]:
-    """Find that a backup was restored without `manage.py mark_restored`."""
+    """Find that a backup was restored, or a standby promoted, without `manage.py mark_restored`."""
     rollback = rollback_detection.find_rollback()
     if rollback is not None:
         yield Finding(check="restored", message=rollback.message)
+    promotion = rollback_detection.find_promotion()
+    if promotion is not None:
+        yield Finding(check="restored", message=promotion.message)
 
 
 def clocks() -> Iterator[Finding]:

@@ -249,9 +249,10 @@ def view_links(counts: InboxCounts, asked_for: ListRequest) -> dict[str, list[Li
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One filter: its query parameter, the label of "any", the options (value and label) and the chosen value."""
+    """One filter: its query parameter, its title, the label of "any", the options (value and label), the chosen value."""
 
     name: str
+    title: str
     label: str
     options: tuple[tuple[str, str], ...]
     chosen: str
@@ -262,22 +263,30 @@ def list_choices(counts: InboxCounts, filters: InboxFilters) -> list[Choice]:
     offered = (
         (
             "risk",
+            _("Risk"),
             _("Any risk"),
             filters.risk,
             [(str(risk), code_labels.risk_label(risk)) for risk in Risk],
         ),
         (
             "queue",
+            _("Queue"),
             _("Any queue"),
             filters.queue,
             [(slug, code_labels.queue_title(slug)) for slug in counts.choices.queues],
         ),
-        ("reason", _("Any reason"), filters.reason, [(reason, reason) for reason in counts.choices.reasons]),
-        ("agent", _("Any agent"), filters.agent, [(slug, slug) for slug in counts.choices.agents]),
+        ("reason", _("Reason"), _("Any reason"), filters.reason, [(one, one) for one in counts.choices.reasons]),
+        ("agent", _("Agent"), _("Any agent"), filters.agent, [(slug, slug) for slug in counts.choices.agents]),
     )
     return [
-        Choice(name=name, label=label, options=tuple(dict([*found, *_also(chosen, found)]).items()), chosen=chosen)
-        for name, label, chosen, found in offered
+        Choice(
+            name=name,
+            title=title,
+            label=label,
+            options=tuple(dict([*found, *_also(chosen, found)]).items()),
+            chosen=chosen,
+        )
+        for name, title, label, chosen, found in offered
     ]
 
 

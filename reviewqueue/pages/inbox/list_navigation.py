@@ -17,12 +17,14 @@ from django.utils.http import urlencode
 
 from ledger import clock
 from reviewqueue import reviewer_actions
+from reviewqueue.models import DecisionPace
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import labels_of, request_heading
 from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list_text
 from reviewqueue.pages.live_updates import request_state_tag
 from reviewqueue.pages.rendering import PageRequest, inbox_count, redirect_page
 from reviewqueue.queries import inbox
+from reviewqueue.reading_pace import find_fast
 from reviewqueue.resume_gateway import Receipt
 from runs.models import Decision, Interrupt
 from runs.states import VALID_DECISIONS
@@ -74,7 +76,8 @@ def respond_to_decision(request: PageRequest, receipt: Receipt) -> HttpResponse:
     """
     now, decision = clock.now(), receipt.decision
     following = None
-    if request.COOKIES.get(SETTING) != OFFERED:
+    # The receipt of a planted request says at once what it was.
+    if request.COOKIES.get(SETTING) != OFFERED and not receipt.interrupt.run.planted:
         following = next_request(request, receipt.interrupt, now=now)
     if following is None:
         address = reverse("decision", args=[decision.public_id]) + list_suffix(came_from(request))
@@ -99,6 +102,7 @@ class JustDone:
     words: str
     plain: str
     undo_until: datetime | None
+    pace: DecisionPace | None
 
 
 def just_done(request: PageRequest, *, now: datetime) -> JustDone | None:
@@ -110,7 +114,7 @@ def find_just_done(request: PageRequest, named: str, *, now: datetime) -> JustDo
     """Return a decision by its id, if it is the reader's own and counts."""
     if not _DECISION.fullmatch(named):
         return None
-    found = Decision.objects.select_related("interrupt__policy", "interrupt__schema")
+    found = Decision.objects.select_related("interrupt__policy", "interrupt__schema", "interrupt__run")
     decision = found.filter(public_id=named, by=request.user.pk, status__in=VALID_DECISIONS).first()
     if decision is None:
         return None
@@ -121,4 +125,5 @@ def find_just_done(request: PageRequest, named: str, *, now: datetime) -> JustDo
         words=code_labels.you_done_label(decision.verdict),
         plain=request_heading(it, labels_of([(it.agent_id, it.proposal)]))[1],
         undo_until=until if until is not None and now < until else None,
+        pace=find_fast(request.user, decision),
     )

@@ -54,6 +54,8 @@ def insights(request: PageRequest) -> HttpResponse:
         "stats": _stats(found),
         "plots": all_charts(found),
         "load": found.load,
+        "judgement": found.judgement,
+        "leads": permissions.led_queues(request.user).exists(),
         "days": scope.days,
         "periods": PERIODS,
         "queue": _asked(request, "queue"),

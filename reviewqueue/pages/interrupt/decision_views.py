@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from ledger import clock
 from ledger.digests import digest
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
-from reviewqueue import drafts, permissions, resume_gateway
+from reviewqueue import drafts, permissions, reading_pace, resume_gateway
 from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
 from reviewqueue.pages.inbox.list_navigation import respond_to_decision
 from reviewqueue.pages.interrupt import step_up
@@ -57,6 +57,8 @@ class _Page:
     ) -> HttpResponse:
         """Render the page. ``attached_field``: a file was just attached for this field, which takes the focus."""
         context = build_interrupt_context(self.screen, reader=self.request.user, now=self.now)
+        sent = self.request.POST.get("opened", "")
+        context["opened"] = reading_pace.opened_token(self.request.user, self.screen.interrupt, sent=sent, now=self.now)
         origin = drafts.new_origin(draft)
         if self.request.method == "POST" and self.screen.may_decide and not error:
             origin, context["is_newer_draft"] = _save_submitted(self.request, self.screen.interrupt.public_id)
@@ -188,6 +190,9 @@ def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
     except Refusal as refusal:
         return _show_refusal(page, form, refusal)
     drafts.delete_draft(request, request.user, screen.interrupt.pk)
+    opened = reading_pace.read_opened(request.POST.get("opened", ""), request.user, screen.interrupt.public_id)
+    if opened is not None and not receipt.replayed:
+        reading_pace.record_pace(request.user, receipt.decision, receipt.interrupt, opened=opened)
     return respond_to_decision(request, receipt)
 
 

@@ -19,15 +19,18 @@ from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import describe_call, labels_of, request_heading
 from reviewqueue.pages.interrupt.earlier_versions import next_round, overtaking_facts
 from reviewqueue.pages.runs.unclaimed_text import describe_unread
+from reviewqueue.planted_requests import may_see_outcome
 from reviewqueue.queries.page_queries import ReceiptPage
+from reviewqueue.reading_pace import find_fast
 from reviewqueue.text.json_diff_text import LimitedChanges, changes_between, limit_changes
 from reviewqueue.text.times import duration_label
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs.attachments import attachments_of
 from runs.decisions import decided_by_label
 from runs.models import Continuation, Decision, Event, Interrupt
+from runs.planted_requests import find_disclosed
 from runs.revisions import arguments_shown_at
-from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus, Verdict
+from runs.states import APPROVING, ContinuationStatus, DecisionStatus, InterruptStatus, PlantedOutcome, Verdict
 from runs.unclaimed_continuations import UnclaimedRun, find_unclaimed
 
 _STEP_LABELS = (
@@ -71,7 +74,9 @@ def build_receipt_context(
     status_label, status_tone = code_labels.decision_label(decision.status)
     may_undo = _can_be_undone(screen, reader=reader, now=now)
     unclaimed = _unclaimed(screen, now=now)
-    steps = _steps(screen, unclaimed, now=now) if decision.status == DecisionStatus.ACCEPTED else []
+    planted = find_disclosed(interrupt)
+    has_steps = decision.status == DecisionStatus.ACCEPTED and planted is None
+    steps = _steps(screen, unclaimed, now=now) if has_steps else []
     deliveries = deliveries_of_decision(decision, screen.continuation)
     permit, execution = _permit_state(screen, now=now), _execution(screen)
     progress = [step.detail for step in steps] + [f"{row.status} {row.attempts}" for row in deliveries]
@@ -87,6 +92,10 @@ def build_receipt_context(
         "progress_tag": f"{may_undo}.{screen.resume}.{digest(progress)[4:20]}",
         "is_live": may_undo or is_unfinished or screen.resume == "leased",
         "screen": screen,
+        "planted": planted,
+        "pace": find_fast(reader, decision),
+        "may_see_outcome": planted is not None and may_see_outcome(reader, planted),
+        "caught": planted is not None and planted.outcome == PlantedOutcome.CAUGHT,
         "halt": screen.halt if is_unfinished else None,
         "permit_state": permit,
         "execution": execution,

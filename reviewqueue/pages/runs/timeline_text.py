@@ -27,6 +27,7 @@ from reviewqueue.text import times
 from reviewqueue.text.hidden_characters import render_exact
 from reviewqueue.text.json_diff_text import list_differences
 from runs.models import Comment, Decision, Event, Interrupt
+from runs.planted_requests import PLANTED
 from runs.revisions import arguments_shown_at
 from runs.states import Kind, Verdict
 
@@ -529,6 +530,9 @@ _TEXTS: dict[str, Callable[[Event, _Lookup], _Text]] = {
     "interrupt.answered": _answered,
     "interrupt.amended": _happened(gettext_lazy("Amended the request; votes were reset"), "change", "warn"),
     "interrupt.withdrawn": _happened(gettext_lazy("Withdrew the request"), "undo", "warn"),
+    PLANTED: _happened(
+        gettext_lazy("Planted request: a lead wrote it to measure reviews, and nothing runs"), "eye", "warn"
+    ),
     "interrupt.assigned": _acted(gettext_lazy("assigned the request")),
     "interrupt.extended": _acted(gettext_lazy("extended the deadline"), "clock"),
     "interrupt.commented": _commented,

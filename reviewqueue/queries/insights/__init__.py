@@ -18,6 +18,7 @@ from reviewqueue.queries.insights.decisions import (
     count_refused,
 )
 from reviewqueue.queries.insights.interrupts import Ended, Waiting, count_ended, count_waiting
+from reviewqueue.queries.insights.judgement import Judgement, count_judgement
 from reviewqueue.queries.insights.runs import Resumed, Spared, count_resumed, count_spared
 from reviewqueue.queries.insights.scope import Scope
 from reviewqueue.queries.insights.stored_cells import read_cells
@@ -39,6 +40,7 @@ class Insights:
     deciding: Deciding
     refused: RefusedDecisions
     load: list[ReviewerLoad] | None  # None: not for this reader
+    judgement: list[Judgement] | None  # None: not for this reader
     resumed: Resumed
     spared: Spared
 
@@ -51,11 +53,12 @@ def read_insights(scope: Scope) -> Insights:
         counted_at=counted.counted_at,
         queues=counted.queues,
         agents=counted.agents,
-        waiting=count_waiting(counted),
+        waiting=count_waiting(scope, counted),
         ended=count_ended(scope, counted),
         deciding=count_deciding(scope, counted),
         refused=count_refused(scope, counted),
         load=count_load(scope, counted),
+        judgement=count_judgement(scope),
         resumed=count_resumed(scope, counted),
         spared=count_spared(scope, counted),
     )

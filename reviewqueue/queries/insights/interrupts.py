@@ -6,14 +6,15 @@ A test compares each figure with plain SQL over the same rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from reviewqueue.queries.insights.quantiles import Quantiles, quantiles_of
 from reviewqueue.queries.insights.scope import Scope
 from reviewqueue.queries.insights.stored_cells import ScopeCells
 from reviewqueue.rollups import cells
-from reviewqueue.rollups.cells import AGES
+from reviewqueue.rollups.cells import AGES, Cell
 from runs.models import Queue
 from runs.states import InterruptStatus
 
@@ -27,14 +28,20 @@ class Waiting:
     queues: dict[str, Quantiles]
 
 
-def count_waiting(counted: ScopeCells) -> Waiting:
-    """Return the ages of open interrupts, since each was first asked."""
-    bands = counted.sums(cells.OPEN, lambda cell: tuple(cell.part.split()))
+def count_waiting(scope: Scope, counted: ScopeCells) -> Waiting:
+    """Return the ages of open interrupts, since each was first asked. People also see planted ones, an agent does not."""
+    is_person = scope.visible.person is not None
+    measures = (cells.OPEN, cells.OPEN_PLANTED) if is_person else (cells.OPEN,)
+
+    def sums(key: Callable[[Cell], Hashable]) -> Counter[Any]:
+        return sum((counted.sums(measure, key) for measure in measures), Counter())
+
+    bands = sums(lambda cell: tuple(cell.part.split()))
     by_queue: dict[str, Counter[int]] = {}
-    for (queue, bucket), number in counted.sums(cells.OPEN, lambda cell: (cell.queues, cell.bucket)).items():
+    for (queue, bucket), number in sums(lambda cell: (cell.queues, cell.bucket)).items():
         by_queue.setdefault(queue, Counter())[bucket] += number
     return Waiting(
-        ages=quantiles_of(counted.sums(cells.OPEN, lambda cell: cell.bucket)),
+        ages=quantiles_of(sums(lambda cell: cell.bucket)),
         bands={name: (bands[(name, "0")] + bands[(name, "1")], bands[(name, "1")]) for name in AGES},
         queues=dict(sorted(_by_slug(by_queue).items())),
     )

@@ -255,6 +255,31 @@ LOAD = InsightTable(
     rows=lambda found: [TableRow(parts=(share.address,), values=share) for share in found.load or []],
 )
 
+JUDGEMENT = InsightTable(
+    name="judgement",
+    meaning="Judgement of reviewers: your own, and in the queues that you lead everyone's; null for an agent's key.",
+    parts=(
+        RowKey(name="queue", meaning="Slug of the queue."),
+        RowKey(name="person", meaning="Reviewer, by e-mail address."),
+    ),
+    columns=(
+        TableColumn(
+            name="planted", meaning="Number of planted requests that they decided.", read=attrgetter("planted")
+        ),
+        TableColumn(name="caught", meaning="Number of these that they caught.", read=attrgetter("caught")),
+        TableColumn(name="measured", meaning="Number of decisions on a page.", read=attrgetter("measured")),
+        TableColumn(name="fast", meaning="Number of these that were faster than reading.", read=attrgetter("fast")),
+        TableColumn(
+            name="median_seconds",
+            meaning="Median time for which the page was open, in seconds.",
+            read=attrgetter("median"),
+            unit=SECONDS,
+            csv="p50",
+        ),
+    ),
+    rows=lambda found: [TableRow(parts=(row.queue, row.address), values=row) for row in found.judgement or []],
+)
+
 # --- runs -----------------------------------------------------------------------------------------------------------------
 
 _BEGINS = (RowKey(name="begins", meaning="First day of the day or week, in UTC.", is_date=True),)
@@ -348,4 +373,5 @@ CSV_TABLES = (
     SPARED_BY_PERIOD,
     EFFECTS,
     LOAD,
+    JUDGEMENT,
 )

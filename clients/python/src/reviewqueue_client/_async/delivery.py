@@ -134,7 +134,12 @@ class AsyncAnswers:
                     if refused.code == "snapshot_erased":
                         continue
                     raise
-                await call_function(function, self.target_of(reached), Outcome.of_ended(found))
+                try:
+                    target = self.target_of(reached)
+                except LookupError as error:  # it keeps no other end from its receiver
+                    log.error("the end of %s is not delivered: %s", found["key"], error)
+                    continue
+                await call_function(function, target, Outcome.of_ended(found))
                 delivered += 1
             if page["events"]:
                 write_cursor(cursor, page["next"])
@@ -143,8 +148,14 @@ class AsyncAnswers:
 
     @staticmethod
     def target_of(checkpoint: Mapping[str, Any]) -> Any:
-        """Return the target of a request from a checkpoint of its run."""
-        return unpack_state(checkpoint)[0]["target"]
+        """Return the target of a request from a checkpoint of its run.
+
+        Raises ``LookupError`` if the run is another program's, with the same code version.
+        """
+        state = unpack_state(checkpoint)[0]
+        if not isinstance(state, Mapping) or "target" not in state:
+            raise LookupError("its run has no target, because another program created it")
+        return state["target"]
 
     # --- one run ------------------------------------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ class AsyncRun:
         if self.overtaken:  # a fact changed: what was computed from it must be computed again
             self._carried = {}
         self._number: int = checkpoint["number"]
-        self._has_file = checkpoint.get("file") is not None
+        self._can_have_file = checkpoint.get("file") is not None
         self._lease: str = claim["lease"]["token"]
         self._done: dict[str, Any] = {}
         self._used: set[str] = set()
@@ -295,16 +295,21 @@ class AsyncRun:
 
     async def get_file(self) -> bytes | None:
         """Return the verified file of the last checkpoint; None without one."""
-        if not self._has_file:
+        if not self._can_have_file:
             return None
-        content: bytes = await self._call("GET", f"checkpoints/{self._number}/file", None)
+        try:
+            content: bytes = await self._call("GET", f"checkpoints/{self._number}/file", None)
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
         return content
 
     async def _commit(self, step: str, state: Any, steps: Mapping[str, Any], *, facts: list[Any] | None = None) -> None:
         content: dict[str, Any] = {"step": step, "state": pack_state(state, steps), "format": STATE_FORMAT}
         body = content | {"after": self._number} | ({"facts": facts} if facts else {})
         reached = await self._call("POST", "checkpoints", body)
-        self._number = reached["number"]
+        self._number, self._can_have_file = reached["number"], True  # the reply does not name its file
         if reached["control"] != "continue":  # the run has stopped at this checkpoint, and the lease has ended
             self._stop = "stopped"
             raise Stopped(reached["control"])

@@ -135,7 +135,12 @@ class Answers:
                     if refused.code == "snapshot_erased":
                         continue
                     raise
-                call_function(function, self.target_of(reached), Outcome.of_ended(found))
+                try:
+                    target = self.target_of(reached)
+                except LookupError as error:  # it keeps no other end from its receiver
+                    log.error("the end of %s is not delivered: %s", found["key"], error)
+                    continue
+                call_function(function, target, Outcome.of_ended(found))
                 delivered += 1
             if page["events"]:
                 write_cursor(cursor, page["next"])
@@ -144,8 +149,14 @@ class Answers:
 
     @staticmethod
     def target_of(checkpoint: Mapping[str, Any]) -> Any:
-        """Return the target of a request from a checkpoint of its run."""
-        return unpack_state(checkpoint)[0]["target"]
+        """Return the target of a request from a checkpoint of its run.
+
+        Raises ``LookupError`` if the run is another program's, with the same code version.
+        """
+        state = unpack_state(checkpoint)[0]
+        if not isinstance(state, Mapping) or "target" not in state:
+            raise LookupError("its run has no target, because another program created it")
+        return state["target"]
 
     # --- one run ------------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ async def read_run(events: AsyncIterable[BaseEvent]) -> dict[str, Any]:
         elif isinstance(event, RunFinishedEvent):
             is_open = isinstance(event.outcome, RunFinishedInterruptOutcome)
             interrupts = event.outcome.interrupts if is_open else []
-            read = {id_: call | {"arguments": _arguments(call["arguments"])} for id_, call in calls.items()}
+            read = {id_: call | {"arguments": _arguments(id_, call["arguments"])} for id_, call in calls.items()}
             shown = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in interrupts]
             return {"result": event.result, "interrupts": shown, "calls": read}
     raise AgentError("The events of the agent ended without RUN_FINISHED.")
@@ -135,5 +135,8 @@ def _end_of(interrupt: Interrupt) -> datetime | None:
     return None if ends.tzinfo is None else ends
 
 
-def _arguments(text: str) -> Any:
-    return exact_json.loads((text or "{}").encode())
+def _arguments(id_: str, text: str) -> Any:
+    try:
+        return exact_json.loads((text or "{}").encode())
+    except ValueError as error:
+        raise AgentError(f"The arguments of the call {id_!r} must be JSON: {error}.") from None

@@ -258,9 +258,15 @@ class AnswerSender:
                 return
             more = {"nextToken": page["nextToken"]}
 
-    def _send_end(self, task: Mapping[str, Any], outcome: Outcome) -> None:
-        """Let a task fail whose run ended without an answer. Raises ``ValueError`` without the key of its token."""
-        code = self._result_of(self._cipher.decrypt(task["task_token"]), task["execution"], outcome)
+    def _send_end(self, task: Any, outcome: Outcome) -> None:
+        """Let a task fail whose run ended without an answer. Raises ``ValueError`` without the key of its token.
+
+        A run without a token, such as another program's with the same code version, is logged: no key makes one of it.
+        """
+        if not isinstance(task, Mapping) or not isinstance(task.get("task_token"), str):
+            log.error("the end of %s is not sent: its run has no task token", outcome.key)
+            return
+        code = self._result_of(self._cipher.decrypt(task["task_token"]), task.get("execution") or "", outcome)
         if code:
             log.warning("no task waits for the end of %s (%s); it is not sent", outcome.key, code)
 
