@@ -167,8 +167,8 @@ def _line(row: Notification, *, now: datetime, with_title: bool) -> Line:
 
 
 def _heading(row: Notification) -> str:
-    has_queue = row.interrupt is not None and row.interrupt.queue is not None
-    queue = row.interrupt.queue.slug if has_queue else _("your queue")
+    of_queue = None if row.interrupt is None else row.interrupt.queue
+    queue = _("your queue") if of_queue is None else of_queue.slug
     agent = row.agent.slug if row.agent is not None else ""
     headings = {
         NotificationKind.REQUESTED: _("New request in {queue}"),

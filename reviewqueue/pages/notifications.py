@@ -176,7 +176,7 @@ def _page(
         "sends_mail": bool(settings.EMAIL_HOST),
         "frequencies": _choices(_Frequency.choices, chosen.frequency),
         "kinds": [
-            Choice(value=kind.value, label=kind.label, is_chosen=kind.value not in chosen.muted)
+            Choice(value=kind.value, label=str(kind.label), is_chosen=kind.value not in chosen.muted)
             for kind in _KINDS
             if is_owner or kind not in _OF_OWNERS
         ],

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django import forms
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ledger.models import Effect, Order
 from ledger.states import EffectStatus
@@ -19,35 +22,44 @@ from runs.models import Hold, Run
 from runs.states import HoldKind
 from runs.use_cases import reconcile_facts, reconcile_outcomes
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise as Label
+
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
     """One way to resolve an effect or a hold: its label, and its consequence."""
 
     value: str
-    label: str
-    consequence: str
+    label: Label
+    consequence: Label
 
 
 APPLIED = Resolution(
     value="applied",
-    label="It happened",
-    consequence="The agent learns that the effect was applied, and continues.",
+    label=gettext_lazy("It happened"),
+    consequence=gettext_lazy("The agent learns that the effect was applied, and continues."),
 )
 FAILED = Resolution(
     value="failed",
-    label="It did not happen",
-    consequence="You know that it was not applied. The agent learns this, and does not repeat it by itself.",
+    label=gettext_lazy("It did not happen"),
+    consequence=gettext_lazy(
+        "You know that it was not applied. The agent learns this, and does not repeat it by itself."
+    ),
 )
 REPEAT = Resolution(
     value="again",
-    label="Do it again",
-    consequence="The next worker performs exactly this call again. If it happened the first time, it happens twice.",
+    label=gettext_lazy("Do it again"),
+    consequence=gettext_lazy(
+        "The next worker performs exactly this call again. If it happened the first time, it happens twice."
+    ),
 )
 CONTRADICTION_RESOLVED = Resolution(
     value="looked",
-    label="The recorded outcome is right",
-    consequence="You have checked the contradicting reports. The recorded outcome remains, and the run continues.",
+    label=gettext_lazy("The recorded outcome is right"),
+    consequence=gettext_lazy(
+        "You have checked the contradicting reports. The recorded outcome remains, and the run continues."
+    ),
 )
 
 
@@ -84,10 +96,10 @@ def resolve_effect(effect: Effect, form: ResolutionForm, *, person: User) -> str
     resolution, reason, attempt = given["resolution"], given["reason"], given["attempt"]
     if resolution == REPEAT.value:
         reconcile_outcomes.order_effect_again(effect_id=effect.pk, person=person, reason=reason, attempt=attempt)
-        return f"The next worker that begins {effect.key} performs it again."
+        return _("The next worker that begins {effect} performs it again.").format(effect=effect.key)
     if resolution == CONTRADICTION_RESOLVED.value:
         reconcile_outcomes.confirm_recorded_outcome(effect_id=effect.pk, person=person, reason=reason)
-        return f"The contradicting reports of {effect.key} are resolved."
+        return _("The contradicting reports of {effect} are resolved.").format(effect=effect.key)
     reconcile_outcomes.resolve_unknown_outcome(
         effect_id=effect.pk,
         outcome=resolution,
@@ -96,7 +108,8 @@ def resolve_effect(effect: Effect, form: ResolutionForm, *, person: User) -> str
         evidence=given["evidence"],
         attempt=attempt,
     )
-    return f"Resolved: {effect.key}. {APPLIED.label if resolution == APPLIED.value else FAILED.label}."
+    label = APPLIED.label if resolution == APPLIED.value else FAILED.label
+    return _("Resolved: {effect}. {outcome}.").format(effect=effect.key, outcome=label)
 
 
 class HoldForm(forms.Form):
@@ -107,34 +120,42 @@ class HoldForm(forms.Form):
 
 WAIVE_FACT = Resolution(
     value="waive",
-    label="Continue without this fact",
-    consequence="The run continues without another check of this fact. The agent and the timeline show that you waived it.",
+    label=gettext_lazy("Continue without this fact"),
+    consequence=gettext_lazy(
+        "The run continues without another check of this fact. The agent and the timeline show that you waived it."
+    ),
 )
 RETRY = Resolution(
     value="retry",
-    label="Let workers try again",
-    consequence="The next worker that claims the run starts from its last checkpoint, and the count of its claims restarts.",
+    label=gettext_lazy("Let workers try again"),
+    consequence=gettext_lazy(
+        "The next worker that claims the run starts from its last checkpoint, and the count of its claims restarts."
+    ),
 )
 COMPENSATE_AGAIN = Resolution(
     value="undo",
-    label="Compensate again",
-    consequence="The next worker performs the compensating call again.",
+    label=gettext_lazy("Compensate again"),
+    consequence=gettext_lazy("The next worker performs the compensating call again."),
 )
 KEEP_EFFECT = Resolution(
     value="stays",
-    label="Keep the effect",
-    consequence="It needs no compensation, or you have compensated it yourself. Earlier effects are still compensated.",
+    label=gettext_lazy("Keep the effect"),
+    consequence=gettext_lazy(
+        "It needs no compensation, or you have compensated it yourself. Earlier effects are still compensated."
+    ),
 )
 CHECKED_AFTER_RESTORE = Resolution(
     value="compared",
-    label="Checked: continue",
-    consequence="You know which effects this run had after the backup, and its records match them. It continues from its "
-    "last checkpoint in the backup, and would repeat effects that the records do not contain.",
+    label=gettext_lazy("Checked: continue"),
+    consequence=gettext_lazy(
+        "You know which effects this run had after the backup, and its records match them. It continues from its "
+        "last checkpoint in the backup, and would repeat effects that the records do not contain."
+    ),
 )
 CONTINUE_PAST = Resolution(
     value="past",
-    label="Continue past it",
-    consequence="You know what happened, and that repeating the step does not repeat the effect.",
+    label=gettext_lazy("Continue past it"),
+    consequence=gettext_lazy("You know what happened, and that repeating the step does not repeat the effect."),
 )
 HOLD_RESOLUTIONS: dict[str, tuple[Resolution, ...]] = {
     HoldKind.FACT_UNAVAILABLE: (WAIVE_FACT,),
@@ -157,10 +178,10 @@ def resolve_hold(hold: Hold, resolution: Resolution, *, person: User, reason: st
     """Apply the resolution in a transaction of its own, and return a sentence. Raises the refusals of the use case."""
     if resolution == KEEP_EFFECT:
         reconcile_outcomes.waive_compensation(hold_id=hold.pk, person=person, reason=reason)
-        return "The effect is kept; earlier effects are compensated."
+        return _("The effect is kept; earlier effects are compensated.")
     if resolution in (RETRY, COMPENSATE_AGAIN, CHECKED_AFTER_RESTORE, CONTINUE_PAST):
         reconcile_outcomes.retry_held_run(hold_id=hold.pk, person=person, reason=reason)
-        return "Workers can claim the run."
+        return _("Workers can claim the run.")
     reconcile_facts.waive_fact(
         run_id=hold.run.public_id,
         name=hold.subject,
@@ -168,4 +189,4 @@ def resolve_hold(hold: Hold, resolution: Resolution, *, person: User, reason: st
         reason=reason,
         may_waive=permissions.may_waive_fact,
     )
-    return f"The run continues without {hold.subject}."
+    return _("The run continues without {fact}.").format(fact=hold.subject)

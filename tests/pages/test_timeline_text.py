@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
+from django.template.loader import render_to_string
+from django.utils import translation
 from django.utils.html import strip_tags
 
 from ledger import clock
@@ -70,3 +72,22 @@ def test_the_history_names_calls_by_the_sentence_of_their_label():
         assert any(entry.startswith(line) for entry in entries), (line, entries)
     [asked] = [entry for entry in entries if "Sent a request" in entry]
     assert asked.endswith(": Order 2 hoists from S-17 Hoists")
+
+
+def test_in_german_the_name_of_the_actor_is_apart_from_what_was_done():
+    lena = builders.a_reviewer("lena@company.example")
+    interrupt = builders.a_waiting_interrupt()
+    builders.decide(interrupt, lena)
+    with translation.override("de"):
+        entries = entries_for(interrupt.run, lena)
+        page = render_to_string("runs/_timeline.html", {"timeline": [entry_of(interrupt.run, lena)]})
+    assert any(entry.startswith("Sie genehmigt") for entry in entries), entries
+    assert any("; Worker freigegeben" in entry for entry in entries), entries
+    assert "<b>Sie</b>: genehmigt" in page
+
+
+def entry_of(run: Run, reader: User) -> Entry:
+    """Return the first entry that names its actor as the reader."""
+    events = list(run.events.order_by("seq"))
+    entries = timeline_entries(events, reader=reader, waits=list(Interrupt.objects.filter(run=run)))
+    return next(entry for entry in entries if entry.who == "Sie")

@@ -9,6 +9,8 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from ledger import clock
@@ -101,57 +103,70 @@ def _about(found: Insights, queue: str, agent: str) -> str:
     first, last = scope.since, scope.now.astimezone(scope.since.tzinfo)
     begins = f"{first.day} {MONTHS[first.month - 1]}" + (f" {first.year}" if first.year != last.year else "")
     counted = timezone.localtime(found.counted_at)
-    parts = [queue_title(queue) if queue else "All your queues", *([f"agent {agent}"] if agent else [])]
-    parts.append(f"{begins} to {last.day} {MONTHS[last.month - 1]} {last.year} (days of UTC)")
-    return ", ".join([*parts, f"counted {counted:%H:%M} {time_zone_label(counted)}"])
+    parts = [queue_title(queue) if queue else _("All your queues")]
+    if agent:
+        parts.append(_("agent {agent}").format(agent=agent))
+    ends = f"{last.day} {MONTHS[last.month - 1]} {last.year}"
+    parts.append(_("{first} to {last} (days of UTC)").format(first=begins, last=ends))
+    return ", ".join([*parts, _("counted {time}").format(time=f"{counted:%H:%M} {time_zone_label(counted)}")])
 
 
 def _stats(found: Insights) -> list[Stat]:
     waiting, deciding, ended = found.waiting.ages, found.deciding, found.ended
     expired = ended.statuses[InterruptStatus.EXPIRED]
     finished, completed = found.resumed.number(*FINAL), found.resumed.number(RunStatus.COMPLETED)
-    before = f"{_length(deciding.before.p50)} in the {found.scope.days} days before"
-    how = [f"{ended.by_default} by a default"] if ended.by_default else []
-    how += [f"{ended.escalated} escalated first"] if ended.escalated else []
+    before = _("{duration} in the {days} days before").format(
+        duration=_length(deciding.before.p50), days=found.scope.days
+    )
+    how = [_("{number} by a default").format(number=ended.by_default)] if ended.by_default else []
+    how += [_("{number} escalated first").format(number=ended.escalated)] if ended.escalated else []
     is_few = 0 < finished < FEW
     unknown = found.spared.unknown_now
     return [
         Stat(
-            name="Open now",
+            name=_("Open now"),
             value=f"{waiting.number}",
-            beside=f"oldest {_length(waiting.longest)}" if waiting.number else "no open requests",
+            beside=_("oldest {duration}").format(duration=_length(waiting.longest))
+            if waiting.number
+            else _("no open requests"),
         ),
         Stat(
-            name="Median time to decide",
+            name=_("Median time to decide"),
             value=_length(deciding.lengths.p50),
-            beside=before if deciding.before.number else "no decisions in the period before",
+            beside=before if deciding.before.number else _("no decisions in the period before"),
         ),
         Stat(
-            name="Ended without a person",
+            name=_("Ended without a person"),
             value=f"{expired}",
-            beside="; ".join([f"of {ended.total} closed", *([", ".join(how)] if how else [])])
+            beside="; ".join([_("of {number} closed").format(number=ended.total), *([", ".join(how)] if how else [])])
             if ended.total
-            else "none was closed",
+            else _("none was closed"),
         ),
         Stat(
-            name="Resumed runs completed",
-            value=f"{completed} of {finished}" if is_few else percent(completed, finished) if finished else "none yet",
-            beside="that ended"
+            name=_("Resumed runs completed"),
+            value=_("{number} of {total}").format(number=completed, total=finished)
             if is_few
-            else f"{completed} of {finished} that ended"
+            else percent(completed, finished)
             if finished
-            else "none has ended",
+            else _("none yet"),
+            beside=_("that ended")
+            if is_few
+            else _("{number} of {total} that ended").format(number=completed, total=finished)
+            if finished
+            else _("none has ended"),
         ),
         Stat(
-            name="Effects repeated",
+            name=_("Effects repeated"),
             value=f"{found.spared.repeated}",
-            beside=f"{unknown} {'outcome' if unknown == 1 else 'outcomes'} unknown, with an owner"
+            beside=ngettext(
+                "{number} outcome unknown, with an owner", "{number} outcomes unknown, with an owner", unknown
+            ).format(number=unknown)
             if unknown
-            else "no unknown outcomes",
+            else _("no unknown outcomes"),
             is_bad=found.spared.repeated > 0,
         ),
     ]
 
 
 def _length(length: timedelta | None) -> str:
-    return "none yet" if length is None else duration_label(length)
+    return _("none yet") if length is None else duration_label(length)

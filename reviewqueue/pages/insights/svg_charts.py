@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 WIDTH, HEIGHT = 360, 216
 LEFT, RIGHT, TOP, FLOOR = 34.0, 350.0, 14.0, 180.0
@@ -156,7 +157,7 @@ def bar_chart(counts: Sequence[tuple[str, int]], *, axis: str) -> SvgElements:
     """Return horizontal bars; after the sixth, the others are one bar."""
     shown = list(counts)
     if len(shown) > MAX_BARS:
-        shown = [*shown[: MAX_BARS - 1], ("others", sum(count for _, count in shown[MAX_BARS - 1 :]))]
+        shown = [*shown[: MAX_BARS - 1], (_("others"), sum(count for _, count in shown[MAX_BARS - 1 :]))]
     longest = max((count for _, count in shown), default=1)
     shapes = []
     for place, (label, count) in enumerate(shown):
@@ -222,7 +223,7 @@ def line_chart(points: Sequence[tuple[str, float | None]], *, axis: str) -> SvgE
         shapes.append(_text(f"{mark}", 28, scale(mark) + 4, "e"))
     step = (RIGHT - LEFT - 48) / max(len(points) - 1, 1)
     places = [(LEFT + 20 + step * number, label, percent) for number, (label, percent) in enumerate(points)]
-    shapes += _strokes([(x, None if percent is None else scale(percent)) for x, _, percent in places])
+    shapes += _strokes([(x, None if percent is None else scale(percent)) for x, _label, percent in places])
     every = _label_every(len(points))
     for number, (x, label, percent) in enumerate(places):
         if percent is not None:
@@ -231,12 +232,12 @@ def line_chart(points: Sequence[tuple[str, float | None]], *, axis: str) -> SvgE
             shapes.append(_text(label, x, 196, "m"))
     ends = [place for place in places if place[2] is not None]
     labelled = [ends[0], ends[-1]] if ends and ends[-1][0] - ends[0][0] > 8 * CHARACTER_WIDTH else ends[-1:]
-    for x, _, percent in labelled:
+    for x, _label, percent in labelled:
         assert percent is not None  # noqa: S101  just filtered
         y = scale(percent)
         text = f"{percent:.1f} %" if percent < 100 else "100 %"
         shapes.append(_text(text, _inside(x, text, begin=LEFT), y - 9 if y > TOP + 12 else y + 18, "v m"))
-    return [*shapes, _text(f"{axis}; axis starts at {floor}", LEFT, 212)]
+    return [*shapes, _text(_("{axis}; axis starts at {floor}").format(axis=axis, floor=floor), LEFT, 212)]
 
 
 def _strokes(points: Sequence[tuple[float, float | None]]) -> SvgElements:

@@ -65,7 +65,7 @@ def runs_context(found: RunListPage, asked: RunListFilters, *, reader: AbstractU
         "now": now,
         "asked": asked,
         "rows": [_row(run, unclaimed.get(run.pk)) for run in found.runs],
-        "statuses": RunStatus.values,
+        "statuses": [(status, _status_option(status)) for status in RunStatus.values],
         "agents": permissions.owned_agents(reader).order_by("slug").values_list("slug", flat=True),
         "lists": [
             (_("All runs"), _address(kept | {"of": ""}), not of),
@@ -95,6 +95,23 @@ def _empty_list(asked: RunListFilters) -> EmptyState:
 def _address(asked: dict[str, str]) -> str:
     words = urlencode({name: value for name, value in asked.items() if value})
     return reverse("runs") + (f"?{words}" if words else "")
+
+
+def _status_option(status: str) -> str:
+    options: dict[str, str] = {
+        RunStatus.RUNNING: _("Running"),
+        RunStatus.WAITING: _("Waiting"),
+        RunStatus.REVALIDATING: _("Revalidating"),
+        RunStatus.READY: _("Ready"),
+        RunStatus.BLOCKED: _("Blocked"),
+        RunStatus.PAUSED: _("Paused"),
+        RunStatus.CANCELLING: _("Cancelling"),
+        RunStatus.COMPLETED: _("Completed"),
+        RunStatus.FAILED: _("Failed"),
+        RunStatus.CANCELLED: _("Cancelled"),
+        RunStatus.EXPIRED: _("Expired"),
+    }
+    return options[status]
 
 
 def _row(run: Any, unclaimed: UnclaimedRun | None) -> ShownRun:

@@ -11,6 +11,8 @@ from datetime import timedelta
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from django.utils.translation import gettext, gettext_noop
+
 from reviewqueue.queries.insights import Insights
 from runs.states import RunStatus
 
@@ -88,7 +90,7 @@ class InsightTable:
     def headings(self) -> list[str]:
         """Return the headings of the table on the page."""
         shown: tuple[RowKey | TableColumn, ...] = (*self.parts, *self.columns)
-        return [column.heading for column in shown if column.heading]
+        return [gettext(column.heading) for column in shown if column.heading]
 
 
 def _single(read: Callable[[Insights], Any]) -> Callable[[Insights], list[TableRow]]:
@@ -99,7 +101,7 @@ def _by_name(read: Callable[[Insights], Mapping[Any, Any]]) -> Callable[[Insight
     return lambda found: [TableRow(parts=(name,), values=values) for name, values in read(found).items()]
 
 
-def _lengths(*, number: str = "", longest: str = "Longest") -> tuple[TableColumn, ...]:
+def _lengths(*, number: str = "", longest: str = gettext_noop("Longest")) -> tuple[TableColumn, ...]:
     """Return the columns of ``Quantiles``; a quantile is a length that occurred, never one in between."""
 
     def column(name: str, meaning: str, heading: str) -> TableColumn:
@@ -114,7 +116,7 @@ def _lengths(*, number: str = "", longest: str = "Longest") -> tuple[TableColumn
     return (
         TableColumn(name="number", meaning="Number of measured times.", read=attrgetter("number"), heading=number),
         column("p10", "10th percentile", "10 %"),
-        column("p50", "Median", "Median"),
+        column("p50", "Median", gettext_noop("Median")),
         column("p90", "90th percentile", "90 %"),
         column("longest", "Longest time", longest),
     )
@@ -131,14 +133,16 @@ WAITING = InsightTable(
 WAITING_BY_AGE = InsightTable(
     name="waiting_by_age",
     meaning="Open interrupts by age.",
-    parts=(RowKey(name="age", meaning="Range of ages.", heading="Age"),),
+    parts=(RowKey(name="age", meaning="Range of ages.", heading=gettext_noop("Age")),),
     columns=(
-        TableColumn(name="waits", meaning="Number of interrupts.", read=itemgetter(0), heading="Requests"),
+        TableColumn(
+            name="waits", meaning="Number of interrupts.", read=itemgetter(0), heading=gettext_noop("Requests")
+        ),
         TableColumn(
             name="ending_soon",
             meaning="Number of these whose deadline is within two hours.",
             read=itemgetter(1),
-            heading="End within 2 h",
+            heading=gettext_noop("End within 2 h"),
         ),
     ),
     rows=_by_name(lambda found: found.waiting.bands),
@@ -146,8 +150,12 @@ WAITING_BY_AGE = InsightTable(
 WAITING_BY_QUEUE = InsightTable(
     name="waiting_by_queue",
     meaning="Age of the open interrupts by queue.",
-    parts=(RowKey(name="queue", meaning="Slug of the queue; empty for requests without one.", heading="Queue"),),
-    columns=_lengths(number="Open", longest="Oldest"),
+    parts=(
+        RowKey(
+            name="queue", meaning="Slug of the queue; empty for requests without one.", heading=gettext_noop("Queue")
+        ),
+    ),
+    columns=_lengths(number=gettext_noop("Open"), longest=gettext_noop("Oldest")),
     rows=_by_name(lambda found: found.waiting.queues),
 )
 ENDED = InsightTable(
@@ -196,8 +204,8 @@ DECIDING_BEFORE = InsightTable(
 DECIDING_BY_RISK = InsightTable(
     name="deciding_by_risk",
     meaning="The same by risk.",
-    parts=(RowKey(name="risk", meaning="Risk: high, medium or low.", heading="Risk"),),
-    columns=_lengths(number="Decided"),
+    parts=(RowKey(name="risk", meaning="Risk: high, medium or low.", heading=gettext_noop("Risk")),),
+    columns=_lengths(number=gettext_noop("Decided")),
     rows=_by_name(lambda found: found.deciding.risks),
 )
 REFUSED = InsightTable(
@@ -213,11 +221,15 @@ REFUSED_BY_CODE = InsightTable(
     name="refused_by_code",
     meaning="Refused decisions by code.",
     parts=(
-        RowKey(name="code", meaning="Refusal code.", heading="Code"),
-        RowKey(name="status", meaning="Status that the decision was recorded with.", heading="Recorded as"),
+        RowKey(name="code", meaning="Refusal code.", heading=gettext_noop("Code")),
+        RowKey(
+            name="status", meaning="Status that the decision was recorded with.", heading=gettext_noop("Recorded as")
+        ),
     ),
     columns=(
-        TableColumn(name="refused", meaning="Number of refused decisions.", read=lambda it: it, heading="Refused"),
+        TableColumn(
+            name="refused", meaning="Number of refused decisions.", read=lambda it: it, heading=gettext_noop("Refused")
+        ),
     ),
     rows=lambda found: [
         TableRow(parts=(code, status), values=number) for (status, code), number in found.refused.codes.items()
@@ -297,16 +309,19 @@ _SPARED_STEPS = (
         name="steps_kept",
         meaning="Steps before the checkpoint from which a run continued.",
         read=itemgetter(0),
-        heading="Steps kept",
+        heading=gettext_noop("Steps kept"),
     ),
     TableColumn(
-        name="steps_redone", meaning="Steps that were done again.", read=itemgetter(1), heading="Steps done again"
+        name="steps_redone",
+        meaning="Steps that were done again.",
+        read=itemgetter(1),
+        heading=gettext_noop("Steps done again"),
     ),
     TableColumn(
         name="effects_skipped",
         meaning="Effects whose recorded outcome was used instead of performing them again.",
         read=itemgetter(2),
-        heading="Effects not done again",
+        heading=gettext_noop("Effects not done again"),
     ),
 )
 SPARED = InsightTable(
