@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from reviewqueue import planted_requests
+from reviewqueue.review_quality import planted_requests
 from runs.models import Interrupt, PlantedRequest
 from tests import builders
 from tests.standing_rule_builders import a_lead

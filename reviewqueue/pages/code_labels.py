@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.utils.translation import gettext as _
 
+from reviewqueue.text.people import person_name
 from runs.interrupts import action_at_deadline, remaining_escalation_levels
 from runs.models import Decision, Fact, FactCheck, FactKind, Interrupt, Queue
 from runs.standing_rules import BY_RULE
@@ -57,7 +58,7 @@ def done_label(decision: Decision, kind: str) -> str:
 def decider_label(decision: Decision, kind: str) -> str:
     """Return the name of the person who decided, or what decided instead: "a signal", "its timer"."""
     if decision.by is not None:
-        name = str(decision.by.get_full_name() or decision.by.get_username())
+        name = person_name(decision.by)
         return _("{name} (standing rule)").format(name=name) if decision.door == BY_RULE else name
     if decision.signal_id is not None:
         return _("a signal")

@@ -33,8 +33,8 @@ from reviewqueue.queries.expired import ExpiredPage, ExpiredRequest
 from reviewqueue.queries.inbox_filters import InboxFilters
 from reviewqueue.queries.replica import reads_replica
 from reviewqueue.resume_gateway import get_visible_interrupt
-from reviewqueue.templatetags.icons import person_name
 from reviewqueue.text.hidden_characters import render_exact
+from reviewqueue.text.people import person_name
 from runs.states import OnExpiry
 
 DEFAULT_REASON = gettext_lazy("No answer in time; ask again")

@@ -26,6 +26,7 @@ from reviewqueue.pages.inbox.inbox_list import inbox_context
 from reviewqueue.pages.inbox.list_request import ListRequest
 from reviewqueue.pages.rendering import PageRequest
 from reviewqueue.queries import inbox
+from reviewqueue.text.people import person_name
 from runs.decisions import Tally, find_winning_decision, tally_votes_of
 from runs.interrupts import is_past_deadline
 from runs.models import Interrupt
@@ -190,7 +191,7 @@ def _closed(interrupt: Interrupt) -> Moved:
 
 
 def _name(person: AbstractUser) -> str:
-    return person.get_full_name() or person.get_username()
+    return person_name(person)
 
 
 def _digest(text: str) -> str:

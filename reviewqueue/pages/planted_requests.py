@@ -1,6 +1,6 @@
 """The pages of planted requests: the list with outcomes, and the form, empty or filled in from an earlier request.
 
-`reviewqueue.planted_requests` checks the permissions.
+`reviewqueue.review_quality.planted_requests` checks the permissions.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import dumps, parse
-from reviewqueue import permissions, planted_requests
+from reviewqueue import permissions
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
-from reviewqueue.planted_requests import CATCHING, MAX_FAULT, STATUS_LABELS
 from reviewqueue.queries.pagination import find_primary_key
+from reviewqueue.review_quality import planted_requests
+from reviewqueue.review_quality.planted_requests import CATCHING, MAX_FAULT, STATUS_LABELS
 from reviewqueue.standing_rules.administration import agents_of_queues
 from runs.models import Interrupt, PlantedRequest
 

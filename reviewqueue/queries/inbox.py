@@ -41,6 +41,7 @@ from reviewqueue.queries.open_requests import (
 from reviewqueue.queries.ordered_branches import compile_branches, count_keys, first_rows_keys, keys_subquery
 from reviewqueue.queries.pagination import PUBLIC_ID, find_primary_key
 from reviewqueue.queries.visible_ranges import interrupt_ranges
+from reviewqueue.text.people import person_name
 from runs.kill_switch import open_halts
 from runs.models import Assignee, Decision, Fact, FactStatus, Halt, Interrupt
 from runs.states import DecisionStatus, InterruptStatus
@@ -448,7 +449,7 @@ def _assignees(ids: Collection[int]) -> dict[int, list[str]]:
         Assignee.objects.filter(interrupt__in=ids, released_at=None).select_related("person").order_by("id")
     ):
         person = assignee.person
-        names.setdefault(assignee.interrupt_id, []).append(person.get_full_name() or person.get_username())
+        names.setdefault(assignee.interrupt_id, []).append(person_name(person))
     return names
 
 

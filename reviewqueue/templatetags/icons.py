@@ -15,6 +15,7 @@ from django.template.loader import get_template
 from django.utils.safestring import SafeString, mark_safe
 
 from reviewqueue.pages import code_labels
+from reviewqueue.text import people
 
 register = template.Library()
 
@@ -86,7 +87,7 @@ def person_name(person: Any) -> str:
     """Return the full name or else the address; a string is returned as it is."""
     if isinstance(person, str):
         return person
-    return str(person.get_full_name() or person.get_username())
+    return people.person_name(person)
 
 
 @register.filter

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 
 from ledger import clock
 from ledger.errors import NotFound, PayloadInvalid
-from reviewqueue import permissions, planted_requests, reviewer_actions
+from reviewqueue import permissions, reviewer_actions
 from reviewqueue.models import Delivery, Notification
 from reviewqueue.notifications import derivation
 from reviewqueue.operations import rule_sweep
@@ -21,6 +21,7 @@ from reviewqueue.operations.doctor.row_consistency import inconsistent_runs
 from reviewqueue.queries.evidence_export import evidence_of_decision, evidence_of_run
 from reviewqueue.queries.insights import read_insights
 from reviewqueue.queries.insights.scope import insights_scope
+from reviewqueue.review_quality import planted_requests
 from reviewqueue.webhooks import outbox
 from runs import timeline
 from runs.errors import NotPermitted, RecordChanged, UndoTooLate

@@ -9,10 +9,11 @@ import pytest
 from django.test import Client
 
 from ledger import clock
-from reviewqueue import permissions, reading_pace
+from reviewqueue import permissions
 from reviewqueue.models import DecisionPace
 from reviewqueue.queries.insights import read_insights
 from reviewqueue.queries.insights.scope import insights_scope
+from reviewqueue.review_quality import reading_pace
 from runs.models import Decision, Interrupt
 from tests import builders
 from tests.pages import desk

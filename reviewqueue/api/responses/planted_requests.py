@@ -13,7 +13,7 @@ from reviewqueue.api.response_serializers import (
     nullable,
 )
 from reviewqueue.api.responses.runs import NEXT_PAGE
-from reviewqueue.planted_requests import CATCHING, STATUS_LABELS, status_of
+from reviewqueue.review_quality.planted_requests import CATCHING, STATUS_LABELS, status_of
 
 
 class PlantedRequestResponse(ResponseSerializer):

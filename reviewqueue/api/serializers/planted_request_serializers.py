@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reviewqueue.api.serializers.fields import ChoiceField, ListField, ObjectField, RequestSerializer, TextField
-from reviewqueue.planted_requests import CATCHING, MAX_FAULT
+from reviewqueue.review_quality.planted_requests import CATCHING, MAX_FAULT
 
 
 class PlantRequest(RequestSerializer):

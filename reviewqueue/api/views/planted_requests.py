@@ -8,7 +8,6 @@ from django.contrib.auth.models import AbstractUser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from reviewqueue import planted_requests
 from reviewqueue.api.authentication import person_of
 from reviewqueue.api.base_view import PERSON, ApiView, Operation
 from reviewqueue.api.pagination import PAGE, page
@@ -16,6 +15,7 @@ from reviewqueue.api.person_endpoint import endpoint
 from reviewqueue.api.responses.planted_requests import PlantedRequestListResponse, PlantedRequestResponse
 from reviewqueue.api.serializers.planted_request_serializers import PlantRequest
 from reviewqueue.api.serializers.run_serializers import EmptyRequest
+from reviewqueue.review_quality import planted_requests
 from runs.models import PlantedRequest
 
 LEADS = "For leads of the queue. A lead reads their own, and those of others when they are closed."

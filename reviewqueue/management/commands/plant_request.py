@@ -9,9 +9,9 @@ from django.core.management.base import CommandParser
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
 from ledger.exact_json import parse
-from reviewqueue import planted_requests
 from reviewqueue.management.command_base import ProvisioningCommand
 from reviewqueue.operations.provisioning.names import ProvisioningError
+from reviewqueue.review_quality import planted_requests
 
 
 class Command(ProvisioningCommand):

@@ -14,6 +14,7 @@ from reviewqueue.pages import code_labels
 from reviewqueue.queries.inbox import InboxRow
 from reviewqueue.text.hidden_characters import warnings_in
 from reviewqueue.text.json_values import fits_in_bulk
+from reviewqueue.text.people import person_name
 from reviewqueue.text.times import datetime_label
 from runs.policies import needs_second_factor
 from runs.states import DecisionStatus, InterruptStatus, Kind, Risk, Verdict
@@ -28,7 +29,7 @@ def why_alone(row: InboxRow, reader: AbstractUser, *, now: datetime) -> str:
     if it.status != InterruptStatus.WAITING:
         return _ended(row)
     if row.is_held and it.claimed_by_id != reader.pk and it.claimed_by is not None and it.claimed_until is not None:
-        holder = it.claimed_by.get_full_name() or it.claimed_by.get_username()
+        holder = person_name(it.claimed_by)
         return _("It is claimed by {holder} until {time}.").format(
             holder=holder, time=datetime_label(it.claimed_until, now=now, short=True)
         )
@@ -57,7 +58,7 @@ def _ended(row: InboxRow) -> str:
     if decision is None or decision.by is None:
         return _("It is already {status}.").format(status=code_labels.closed_label(row.interrupt)[0])
     done = code_labels.verdict_done(decision.verdict)
-    person = decision.by.get_full_name() or decision.by.get_username()
+    person = person_name(decision.by)
     if decision.status == DecisionStatus.OVERTAKEN:
         text = _("Already decided by {person}: {done}; superseded by a later change.")
     else:

@@ -24,8 +24,8 @@ from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list
 from reviewqueue.pages.live_updates import request_state_tag
 from reviewqueue.pages.rendering import PageRequest, inbox_count, redirect_page
 from reviewqueue.queries import inbox
-from reviewqueue.reading_pace import find_fast
 from reviewqueue.resume_gateway import Receipt
+from reviewqueue.review_quality.reading_pace import find_fast
 from runs.models import Decision, Interrupt
 from runs.states import VALID_DECISIONS
 

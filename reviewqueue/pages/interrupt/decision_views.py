@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from ledger import clock
 from ledger.digests import digest
 from ledger.errors import Busy, NotFound, PayloadInvalid, Refusal
-from reviewqueue import drafts, permissions, reading_pace, resume_gateway
+from reviewqueue import drafts, permissions, resume_gateway
 from reviewqueue.middleware import keeps_draft_at_sign_in, polled_by_script
 from reviewqueue.pages.inbox.list_navigation import respond_to_decision
 from reviewqueue.pages.interrupt import step_up
@@ -28,7 +28,9 @@ from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, red
 from reviewqueue.pages.saved_replies import INSERT, insert_reply
 from reviewqueue.pages.schema_forms.fields import file_name
 from reviewqueue.queries.page_queries import RequestPage, get_request_page
+from reviewqueue.review_quality import reading_pace
 from reviewqueue.text.json_diff_text import changes_between, limit_changes
+from reviewqueue.text.people import person_name
 from runs.attachments import list_usable
 from runs.decisions import closed_refusal
 from runs.errors import AttachmentRefused, InputInvalid
@@ -138,7 +140,7 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
 
 def _refuse_form_of_another(page: _Page) -> HttpResponse:
     """Decide nothing: another person has signed in at this browser since the form was rendered. Show none of its text."""
-    reader = page.request.user.get_full_name() or page.request.user.get_username()
+    reader = person_name(page.request.user)
     error = _("This page was opened by another person; {reader} has signed in here since. Nothing was sent.").format(
         reader=reader
     )

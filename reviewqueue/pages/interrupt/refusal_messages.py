@@ -21,6 +21,7 @@ from reviewqueue.pages.interrupt.decision_form import DecisionForm
 from reviewqueue.pages.interrupt.earlier_versions import ChangesSinceOpened, changes_since_version
 from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text import times
+from reviewqueue.text.people import person_name
 from runs.decisions import closed_refusal
 from runs.errors import AlreadyVoted, ClaimedByOther, Expired
 from runs.interrupts import is_past_deadline
@@ -160,7 +161,7 @@ def names_of_deciders(refusal: Refusal | None) -> tuple[str, ...]:
     if not isinstance(usernames, list | tuple):
         return ()
     people = get_user_model().objects.filter(username__in=usernames).order_by("username")
-    return tuple(person.get_full_name() or person.get_username() for person in people)
+    return tuple(person_name(person) for person in people)
 
 
 def _headline_and_detail(

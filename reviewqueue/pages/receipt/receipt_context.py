@@ -19,9 +19,9 @@ from reviewqueue.pages import code_labels
 from reviewqueue.pages.call_labels import describe_call, labels_of, request_heading
 from reviewqueue.pages.interrupt.earlier_versions import next_round, overtaking_facts
 from reviewqueue.pages.runs.unclaimed_text import describe_unread
-from reviewqueue.planted_requests import may_see_outcome
 from reviewqueue.queries.page_queries import ReceiptPage
-from reviewqueue.reading_pace import find_fast
+from reviewqueue.review_quality.planted_requests import may_see_outcome
+from reviewqueue.review_quality.reading_pace import find_fast
 from reviewqueue.text.json_diff_text import LimitedChanges, changes_between, limit_changes
 from reviewqueue.text.times import duration_label
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus

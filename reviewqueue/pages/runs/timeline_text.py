@@ -26,6 +26,7 @@ from reviewqueue.pages.call_labels import describe_call_in_a_list, labels_of, re
 from reviewqueue.text import times
 from reviewqueue.text.hidden_characters import render_exact
 from reviewqueue.text.json_diff_text import list_differences
+from reviewqueue.text.people import person_name
 from runs.models import Comment, Decision, Event, Interrupt
 from runs.planted_requests import PLANTED
 from runs.revisions import arguments_shown_at
@@ -160,7 +161,7 @@ def _read_lookup(events: Sequence[Event], *, reader: AbstractUser, waits: Iterab
         decisions={decision.public_id: decision for decision in decisions},
         waits=by_id,
         comments=_comments_on(by_id, events),
-        names={person.get_username(): person.get_full_name() or person.get_username() for person in people},
+        names={person.get_username(): person_name(person) for person in people},
         headings=headings,
         effects=effects,
     )

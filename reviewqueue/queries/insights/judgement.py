@@ -16,6 +16,7 @@ from django.db.models import Count, Q, QuerySet
 from reviewqueue.models import DecisionPace
 from reviewqueue.queries.insights.quantiles import quantiles_of
 from reviewqueue.queries.insights.scope import Scope
+from reviewqueue.text.people import person_name
 from runs.models import PlantedRequest, Queue
 from runs.states import PlantedOutcome
 
@@ -85,7 +86,7 @@ def _rows(
         Judgement(
             queue=queues[queue],
             address=people[person].get_username(),
-            name=people[person].get_full_name() or people[person].get_username(),
+            name=person_name(people[person]),
             planted=sum(planted[(person, queue)].values()),
             caught=planted[(person, queue)][PlantedOutcome.CAUGHT],
             measured=sum(lengths[(person, queue)].values()),
