@@ -349,7 +349,6 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English")]  # the offered languages; ("de", "Deutsch") follows when its catalogue is complete
-LOCALE_PATHS = [installation.ASSETS / "locale"]
 FORMAT_MODULE_PATH = "reviewqueue.formats"  # every time that Django formats has its zone
 
 DEFAULT_EXCEPTION_REPORTER = "reviewqueue.operations.error_reports.ErrorReporter"

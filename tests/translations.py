@@ -24,7 +24,7 @@ from django.template.base import BLOCK_TAG_END, BLOCK_TAG_START, COMMENT_TAG_END
 from django.utils.translation.template import templatize
 
 ROOT = Path(__file__).resolve().parent.parent
-CATALOGUES = sorted((ROOT / "locale").glob("*/LC_MESSAGES/django.po"))
+CATALOGUES = sorted((ROOT / "reviewqueue" / "locale").glob("*/LC_MESSAGES/django.po"))
 #: The number of leading texts of each function: context, singular, plural.
 _FUNCTIONS = {
     **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop"), ("text",)),
