@@ -159,7 +159,7 @@ def _escalated_away(person: AbstractUser, run: int) -> set[str]:
     escalations = [(refs["interrupt"], refs["before"]) for refs in events if refs["before"]]
     if not escalations or not person.is_active:
         return set()
-    named = {queue for _, queue in escalations}
+    named = {queue for __, queue in escalations}
     groups = list(person.groups.values_list("pk", flat=True))
     theirs = set(queues_of_members(groups).filter(slug__in=named).values_list("slug", flat=True))
     return {interrupt for interrupt, queue in escalations if queue in theirs}

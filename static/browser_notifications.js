@@ -5,7 +5,7 @@
 (() => {
   const KEY = "reviewqueue.notifications"; // the id of the person who asked
   const rows = () => [...document.querySelectorAll("#list .wait")];
-  const newest = () => Math.max(0, ...rows().map((row) => Number(row.dataset.since)));
+  const newest = () => Math.max(0, ...rows().map((row) => Date.parse(row.dataset.since)));
   const person = (value) => {
     try {
       if (value === undefined) return localStorage.getItem(KEY);
@@ -25,7 +25,7 @@
     live.dataset.hiddenToo = "";
     document.addEventListener("reviewqueue:listed", () => {
       const before = seen;
-      const number = rows().filter((row) => Number(row.dataset.since) > before).length;
+      const number = rows().filter((row) => Date.parse(row.dataset.since) > before).length;
       seen = Math.max(seen, newest());
       if (!number || !document.hidden) return;
       const shown = new Notification(live.dataset.newRequests.replace("{number}", number), { tag: "reviewqueue" });

@@ -230,7 +230,7 @@ def decide(
         responder=person,
         interrupt_id=interrupt.public_id,
         answer=Answer(verdict=verdict, **said),
-        seen=resume_gateway.ShownVersion(state_version=version, content_digest=digest),
+        seen=resume_gateway.ShownVersion(state_version=version, content_digest=digest, confirms_hidden=True),
         door=door,
         request_key=request_key,
     )

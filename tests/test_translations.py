@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 from pathlib import Path
@@ -255,3 +256,20 @@ def test_numbers_are_grouped_as_the_language_does():
     assert number_label(1234567) == "1,234,567"
     with translation.override("de"):
         assert number_label(1234567) == "1.234.567"
+
+
+def test_code_that_marks_texts_gives_the_name_of_the_marker_to_nothing_else():
+    """`_, rest = ...` makes `_` a local name, and `_("...")` in the same function an error."""
+    for path in sorted(
+        p for package in ("ledger", "runs", "reviewqueue") for p in (settings.ROOT / package).rglob("*.py")
+    ):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        imported = [name.asname for node in nodes if isinstance(node, ast.ImportFrom) for name in node.names]
+        if "_" not in imported:
+            continue
+        bound = [
+            node.lineno
+            for node in nodes
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == "_"
+        ]
+        assert bound == [], path

@@ -19,7 +19,7 @@ PLANNER = StdioServerParameters(command=sys.executable, args=[str(Path(__file__)
 
 async def plan(reviews: AsyncClient, key: str) -> Any:
     defaults = {"title": f"Crew of {key}", "deadline_in": os.environ.get("DEADLINE", "P2D")}
-    people = ElicitationRequests(reviews, server="crew-planner", key=key, queue="purchasing", defaults=defaults)
+    people = ElicitationRequests(reviews, server="crew-planner", key=key, queue="engineering", defaults=defaults)
     async with Client(PLANNER, elicitation_callback=people, mode=os.environ.get("MODE", "auto")) as planner:
         planned = await planner.call_tool("plan_crew", {"job": key})
         return planned.content[0].text

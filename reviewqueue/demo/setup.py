@@ -110,7 +110,6 @@ def add_people_and_rules(store: DemoFile, *, records: str) -> None:
     _add_unless_known(add_policy, "approval.action", queue="purchasing")
     _add_unless_known(add_policy, "evidence.missing", queue="engineering")
     _add_unless_known(add_policy, "question", queue="engineering")
-    _add_unless_known(add_policy, "question", queue="purchasing")  # examples/mcp_elicitation asks there
     soon = timedelta(minutes=2)  # one sample request is escalated so soon
     _add_unless_known(
         add_policy, "approval.action", agent=SUPPORT, queue="refunds", escalate_to="refund-leads", claim_time=soon

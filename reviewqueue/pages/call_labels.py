@@ -56,7 +56,7 @@ def labels_of(calls: Iterable[tuple[int, Mapping[str, Any] | None]]) -> Labels:
     wanted = {(agent_id, str(call["name"])) for agent_id, call in calls if call is not None}
     if not wanted:
         return {}
-    agents, names = {agent_id for agent_id, _ in wanted}, {name for _, name in wanted}
+    agents, names = {agent_id for agent_id, __ in wanted}, {name for __, name in wanted}
     labels = CallLabel.objects.filter(agent__in=agents, name__in=names)
     return {(label.agent_id, label.name): label for label in labels}
 

@@ -153,7 +153,7 @@ def _also(chosen: str, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def shown_lapse(row: ExpiredRequest, labels: Labels) -> ShownLapse:
     title, plain = request_heading_for_row(row.interrupt, row.interrupt.row_proposal, labels)
-    word, icon, tone, _ = code_labels.run_label(row.run.status)
+    word, icon, tone, __ = code_labels.run_label(row.run.status)
     return ShownLapse(
         lapse=row,
         title=title,

@@ -42,7 +42,7 @@ def answer_list(request: PageRequest, asked: ListRequest, *, now: datetime) -> H
     trace = inbox.get_list_fingerprint(request.user, view=asked.view, filters=asked.filters, after=asked.after, now=now)
     quarter = int(now.timestamp() / RENDERED_AFTER)
     moves = _digest(f"{request.user.pk} {quarter} {asked.query(with_place=True)} {trace}")
-    had_moves, _, had_text = _had(request).partition(".")
+    had_moves, __, had_text = _had(request).partition(".")
     if had_moves == moves:
         return _answer(HttpResponse(status=304), f"{moves}.{had_text[:64]}")
     drawn = render(request, "inbox/_live_update.html", inbox_context(request.user, asked, now=now))

@@ -193,7 +193,7 @@ def _form_page(
         )
         for place, row in enumerate(row for row in rows if row.pointer or row.value)
     ]
-    empty = [BoundRow() for _ in range(min(MAX_BOUNDS, max(LEAST_ROWS, len(marked) + 2)) - len(marked))]
+    empty = [BoundRow() for __ in range(min(MAX_BOUNDS, max(LEAST_ROWS, len(marked) + 2)) - len(marked))]
     example = _example(request)
     context = {
         "section": "inbox",

@@ -181,11 +181,11 @@ def _blocks(text: str) -> str | None:
     if rest:
         start = rest[0][0]
         folded = "\n".join(lines[start:]).rstrip("\n")
-        html = "".join(html for _, html in rest)
+        html = "".join(html for __, html in rest)
         if len(lines) - start > _TINY_REST or len(folded) > CHARACTERS_SHOWN / 10:
             html = fold_html(html, lines=folded.count("\n") + 1, characters=len(folded))
-        return "".join(html for _, html in shown) + html
-    return "".join(html for _, html in shown)
+        return "".join(html for __, html in shown) + html
+    return "".join(html for __, html in shown)
 
 
 def _top_level(tokens: Sequence[Token]) -> list[list[Token]]:
@@ -202,7 +202,7 @@ def _html(tokens: Sequence[Token]) -> str:
     """Return the HTML of block tokens. Only tokens listed here produce HTML."""
     pieces = []
     for token in tokens:
-        name, _, edge = token.type.rpartition("_")
+        name, __, edge = token.type.rpartition("_")
         if token.type == "inline":
             pieces.append(_inline(token.children or []))
         elif token.type in ("fence", "code_block"):
@@ -221,7 +221,7 @@ def _html(tokens: Sequence[Token]) -> str:
 def _inline(tokens: Sequence[Token]) -> str:
     pieces, addresses, link_text = [], [], ""
     for token in tokens:
-        name, _, _ = token.type.rpartition("_")
+        name, __, __ = token.type.rpartition("_")
         if token.type == "link_open":
             addresses.append(str(token.attrGet("href") or ""))
             link_text = ""

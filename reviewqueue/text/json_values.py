@@ -296,7 +296,7 @@ class _Drawing:
         """
         budget.members -= len(pairs)
         budget.size -= _ROW_BYTES * len(pairs)
-        large_to_come = sum(_is_large(member) for _, member in pairs)
+        large_to_come = sum(_is_large(member) for __, member in pairs)
         for_small = min(_SMALL_BYTES * (len(pairs) - large_to_come), budget.size // 2)
         for place, (step, member) in enumerate(pairs):
             if place and budget.size <= 0:

@@ -40,7 +40,11 @@ def test_a_proposal_is_shown_and_claimed_byte_for_byte():
     raw(worker, "POST", "asks", ask)
     [waiting] = worker.get("interrupts")["interrupts"]
     assert EXACT in raw(ana, "GET", f"interrupts/{waiting['id']}", b"")
-    edit = b'{"state_version":1,"verdict":"edit","arguments":' + EXACT.replace(b'"b":1', b'"b":2') + b"}"
+    edit = (
+        b'{"state_version":1,"verdict":"edit","confirm_hidden_characters":true,"arguments":'
+        + EXACT.replace(b'"b":1', b'"b":2')
+        + b"}"
+    )
     raw(ana, "POST", f"interrupts/{waiting['id']}/decisions", edit)
     assert EXACT.replace(b'"b":1', b'"b":2') in raw(worker, "POST", "continuations/claim", b"")
 

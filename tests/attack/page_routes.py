@@ -256,6 +256,12 @@ PAGES: dict[str, Page] = {
     "interrupts/<slug:interrupt_id>/attachments/<str:digest>": Page(
         _wait(f"/attachments/sha256:{'0' * 64}"), dict.fromkeys(SIGNED_IN, 404)
     ),
+    "interrupts/<slug:interrupt_id>/attachments/<str:digest>/preview": Page(
+        _wait(f"/attachments/sha256:{'0' * 64}/preview"), dict.fromkeys(SIGNED_IN, 404)
+    ),
+    "interrupts/<slug:interrupt_id>/attachments/<str:digest>/picture": Page(
+        _wait(f"/attachments/sha256:{'0' * 64}/picture"), dict.fromkeys(SIGNED_IN, 404)
+    ),
     "interrupts/<slug:interrupt_id>/call": Page(_wait("/call"), SEES),
     "interrupts/<slug:interrupt_id>/values/<slug:part>": Page(_wait("/values/evidence"), SEES),
     "interrupts/<slug:interrupt_id>/claim": Page(_wait("/claim"), None, _with(), WHO_DECIDE),

@@ -198,7 +198,7 @@ def test_the_sum_on_the_button_is_exact_however_large():
     amounts = ("12345678901234567890123456789.01", "0.01")
     calls = [{"name": "refund_order", "arguments": {"order": f"R-{at}", "amount": it}} for at, it in enumerate(amounts)]
     html = page_of(client, [desk.a_refund(at, proposal=call) for at, call in enumerate(calls)])
-    [button] = re.findall(r'value="approve">\s*<span>(.*?)</span>\s*</button>', html)
+    [button] = re.findall(r'value="approve">\s*<span>(.*?)</span>\s*</button>', html, re.DOTALL)
     assert (
         re.sub(r"[^0-9.]", "", re.sub(r"<[^>]+>", "", button).partition(",")[2]) == "12345678901234567890123456789.02"
     )
@@ -263,7 +263,7 @@ def test_a_decision_of_another_person_is_not_undone_in_bulk():
 def test_one_link_selects_every_request_of_the_page_that_can_be_decided_in_bulk():
     client, waits, high = desk.signed_in(desk.lena()), [desk.a_refund(number) for number in range(3)], desk.an_order()
     html = client.get("/", {"queue": "refunds"}).content.decode()
-    [address] = re.findall(r'<a class="unscripted" href="([^"]+)">Decide all 3 in bulk</a>', html)
+    [address] = re.findall(r'<a class="unscripted" href="([^"]+)"\s*>\s*Decide all 3 in bulk\s*</a>', html)
     html = client.get(address.replace("&amp;", "&")).content.decode()
     assert "Selected: 3" in html
     assert all(it.public_id in html for it in waits)

@@ -142,7 +142,9 @@ def signs_in(base: str, address: str, password: str) -> int:
 
 
 def test_a_pooled_connection_keeps_nothing_in_a_session():
-    made = databases("postgresql:///q?host=/b", direct="postgresql:///q?host=/d", process="web", pool_size=5)
+    made = databases(
+        "postgresql:///q?host=/b", direct="postgresql:///q?host=/d", replica="", process="web", pool_size=5
+    )
     default, direct = made["default"], made["direct"]
     assert default["OPTIONS"]["prepare_threshold"] is None
     assert default["DISABLE_SERVER_SIDE_CURSORS"]

@@ -42,6 +42,7 @@ from runs.models import (
 from runs.use_cases import begin_effect, report_effect
 from runs.use_cases.claim_continuation import ClaimedRun
 from tests import builders
+from tests.planted_builders import a_planted_request
 from tests.standing_rule_builders import a_decided_refund
 from tests.unguarded import without_triggers
 
@@ -550,6 +551,8 @@ def test_the_database_itself_refuses_to_change_what_is_append_only(table: str, h
         pytest.skip("the sample has no row of this kind")
     if how != "TRUNCATE":
         an_attachment(a_sample().waiting)
+    if "plantedrequest" in table:
+        a_planted_request()
     if "standingrule" in table:
         a_decided_refund()
         connection.check_constraints()  # TRUNCATE waits for deferred ones

@@ -263,6 +263,11 @@ class RunEffectsView(ApiView):
         return Response(EffectListResponse.serialize(page(rows, query, by="id", sized="receipt")))
 
 
+def _run_of_worker(request: Request, run_id: str) -> Run:
+    worker_of(request)
+    return find_run(caller_of(request), run_id)
+
+
 class RunAnswersView(ApiView):
     """The answers of a run."""
 
@@ -278,7 +283,7 @@ class RunAnswersView(ApiView):
     )
     def get(self, request: Request, run_id: str) -> Response:
         query = self.validated_query(request)
-        run = find_run(caller_of(request), run_id)
+        run = _run_of_worker(request, run_id)
         continuation = find_open_continuation(run)
         last = get_last_checkpoint(run).pk if continuation is None else continuation.checkpoint_id
         found = page(decisions.answers_for_list(run, last), query, by="id", sized=decisions.ANSWER_CHARACTERS)
@@ -306,7 +311,7 @@ class RunPermitsView(ApiView):
     )
     def get(self, request: Request, run_id: str) -> Response:
         query = self.validated_query(request)
-        run = find_run(caller_of(request), run_id)
+        run = _run_of_worker(request, run_id)
         return Response(
             PermitListResponse.serialize(page(decisions.permits_for_list(run, now=clock.now()), query, by="id"))
         )
@@ -325,7 +330,7 @@ class RunCompensationsView(ApiView):
     )
     def get(self, request: Request, run_id: str) -> Response:
         self.validated_query(request)
-        due = read_next_compensations(find_run(caller_of(request), run_id))
+        due = read_next_compensations(_run_of_worker(request, run_id))
         return Response(DueCompensationsResponse.serialize(due))
 
 

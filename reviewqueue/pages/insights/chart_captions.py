@@ -91,7 +91,7 @@ def all_charts(found: Insights) -> list[Chart]:
 def ages(found: Insights) -> Chart:
     """Return the chart of the open requests by age."""
     bands, number = found.waiting.bands, found.waiting.ages.number
-    soon = sum(ending for _, ending in bands.values())
+    soon = sum(ending for __, ending in bands.values())
     parts = [
         svg_charts.ChartColumn(label=str(AGE_LABELS[name][0]), first=bands[name][0], second=bands[name][1])
         for name in bands
@@ -311,7 +311,7 @@ def spared(found: Insights) -> Chart:
     kept, redone, skipped = found.spared.totals()
     finding = _steps_finding(kept, redone, resumed_runs=found.resumed.number())
     parts = list(found.spared.parts.items())
-    last = max((place for place, (_, (k, r, _skipped)) in enumerate(parts) if k + r), default=None)
+    last = max((place for place, (__, (k, r, _skipped)) in enumerate(parts) if k + r), default=None)
     shown = [
         svg_charts.ChartColumn(label=_label(cut, found), first=k, second=r, above=f"{k + r}" if place == last else "")
         for place, (cut, (k, r, _skipped)) in enumerate(parts)

@@ -157,8 +157,8 @@ def bar_chart(counts: Sequence[tuple[str, int]], *, axis: str) -> SvgElements:
     """Return horizontal bars; after the sixth, the others are one bar."""
     shown = list(counts)
     if len(shown) > MAX_BARS:
-        shown = [*shown[: MAX_BARS - 1], (_("others"), sum(count for _, count in shown[MAX_BARS - 1 :]))]
-    longest = max((count for _, count in shown), default=1)
+        shown = [*shown[: MAX_BARS - 1], (_("others"), sum(count for __, count in shown[MAX_BARS - 1 :]))]
+    longest = max((count for __, count in shown), default=1)
     shapes = []
     for place, (label, count) in enumerate(shown):
         wide, y = count / longest * (ROW_END - ROW_X), 10 + 25 * place
@@ -215,7 +215,7 @@ def _marks(lowest: Sequence[timedelta], highest: Sequence[timedelta]) -> list[in
 
 def line_chart(points: Sequence[tuple[str, float | None]], *, axis: str) -> SvgElements:
     """Return percentages over time, with gaps where there is none. The axis starts at a multiple of ten and says so."""
-    known = [percent for _, percent in points if percent is not None]
+    known = [percent for __, percent in points if percent is not None]
     floor = min(int(min(known, default=0) // 10 * 10), 90)
     scale, shapes = _Scale(low=floor, high=100), []
     for mark in range(floor, 101, nice_step(100 - floor, most=5)):

@@ -202,8 +202,8 @@ def show_values(request: PageRequest, source: Source, *, section: str = "inbox")
         found = [(place, leaf) for place, leaf in found if leaf.contains(wanted)]
     first, character = _number(request.GET.get("from", "")), _number(request.GET.get("character", ""))
     if at:
-        first = next((row for row, (_, leaf) in enumerate(found) if _is_at(leaf.pointer, at)), 0)
-    page = _page([leaf for _, leaf in found], first, character)
+        first = next((row for row, (__, leaf) in enumerate(found) if _is_at(leaf.pointer, at)), 0)
+    page = _page([leaf for __, leaf in found], first, character)
     context = {
         "section": section,
         "source": source,
@@ -237,7 +237,7 @@ def _page(found: list[Leaf], first: int, character: int) -> Page:
             text, length = render_within(leaf.value[start:], max(left, 2_000))
             if length == 0 and start < len(leaf.value):
                 length = 1
-                text, _ = render_within(leaf.value[start : start + 1], 2_000)
+                text, __ = render_within(leaf.value[start : start + 1], 2_000)
             end, whole = start + length, len(leaf.value)
             piece = (
                 ""

@@ -70,7 +70,7 @@ def build_receipt_context(
     call = None
     if proposal is not None:
         call = describe_call(proposal, labels.get((interrupt.agent_id, str(proposal["name"]))))
-    _, plain = request_heading(interrupt, labels)
+    __, plain = request_heading(interrupt, labels)
     status_label, status_tone = code_labels.decision_label(decision.status)
     may_undo = _can_be_undone(screen, reader=reader, now=now)
     unclaimed = _unclaimed(screen, now=now)

@@ -183,7 +183,7 @@ def _read_calls(
     if not asked and not effects:
         return {}, {}
     agent_id = events[0].run.agent_id
-    labels = labels_of((agent_id, call) for call in [*calls.values(), *(call for _, _, call in effects)])
+    labels = labels_of((agent_id, call) for call in [*calls.values(), *(call for __, __, call in effects)])
     headings = {wait.public_id: request_heading_for_row(wait, calls.get(wait.pk), labels)[0] for wait in asked}
     sentences = {
         key: describe_call_in_a_list(name, call, labels, agent_id=agent_id).sentence for key, name, call in effects
@@ -230,7 +230,7 @@ def _entry(event: Event, lookup: _Lookup) -> Entry:
 
 
 def _fallback(event: Event, lookup: _Lookup) -> _Text:
-    subject, _, verb = event.type.partition(".")
+    subject, __, verb = event.type.partition(".")
     named = event.refs.get("effect") or event.refs.get("subject") or event.refs.get("reason") or ""
     return _Text(
         words=f"{subject} {verb}".replace("_", " ").capitalize(), sub=render_exact(str(named)) if named else ""
@@ -461,7 +461,7 @@ def _ending(event: Event, lookup: _Lookup) -> _Text:
 
 def _ended(event: Event, lookup: _Lookup) -> _Text:
     status = event.type.partition(".")[2]
-    word, icon, tone, _ = code_labels.run_label(status)
+    word, icon, tone, __ = code_labels.run_label(status)
     reason = event.refs.get("reason")
     return _Text(
         words=_run_ended(word),
