@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import re
 import runpy
 import subprocess
 import sys
