@@ -106,7 +106,8 @@ def plant_request(
         record_event(run, "run.started", actor=agent_actor(agent.slug), at=began, **origin)
         checkpoint = write_checkpoint(run, snapshot, number=1, now=now, resume_when="all")
         end_lease(run)
-    [interrupt] = create_interrupts(run, checkpoint, planned, agent=agent, now=now)
+    [created] = create_interrupts(run, checkpoint, planned, agent=agent, now=now)
+    interrupt = Interrupt.objects.get(public_id=created.public_id)  # on PostgreSQL the new row's key is not returned
     row = PlantedRequest(
         public_id=new_id("plt"),
         interrupt=interrupt,
