@@ -38,6 +38,7 @@ from tests.crashes.use_cases import (
     inbox_preferences,
     interrupts,
     notifications,
+    planted_requests,
     rollups,
     runs,
     webhooks,
@@ -67,6 +68,7 @@ TABLE = (
     inbox_preferences,
     webhooks,
     notifications,
+    planted_requests,
     rollups,
 )  # importing them writes the lines
 

@@ -107,7 +107,9 @@ def decide_in_pieces() -> None:
     inner = resume_gateway._decide.__wrapped__
 
     def in_pieces(*arguments: object) -> object:
-        transaction.get_connection().in_atomic_block = True  # for functions that assert one; the database has none
+        connection = transaction.get_connection()
+        connection.ensure_connection()  # a new connection is in no transaction
+        connection.in_atomic_block = True  # for functions that assert one; the database has none
         return inner(*arguments)
 
     resume_gateway._decide = in_pieces
