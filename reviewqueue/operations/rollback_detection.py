@@ -109,7 +109,7 @@ def _timeline() -> int:
 
 
 def _seen_timeline(marks: dict[str, int], present: int) -> int:
-    """Return the timeline that this host has seen; 0 if none. A cluster that was made anew counts again from 1."""
+    """Return the timeline that this host has seen; 0 if none. A new cluster counts from 1 again."""
     seen = marks.get(_timeline_id(), marks.get(_old_timeline_id(), 0))
     return seen if seen <= present else 0
 

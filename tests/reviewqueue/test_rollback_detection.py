@@ -140,7 +140,7 @@ def test_a_promotion_is_found_under_another_host_name_and_a_new_cluster_is_none(
     assert (found.seen, found.present) == (3, 4)
     assert "if mark_restored already ran on another host" in found.message
 
-    monkeypatch.setattr(rollback_detection, "_timeline", lambda: 1)  # a cluster that was made anew
+    monkeypatch.setattr(rollback_detection, "_timeline", lambda: 1)  # a new cluster under the old name
     assert rollback_detection.find_promotion() is None
     rollback_detection.record_high_water()
     monkeypatch.setattr(rollback_detection, "_timeline", lambda: 2)
