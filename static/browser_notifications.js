@@ -14,7 +14,8 @@
     } catch {} // storage is switched off
     return null;
   };
-  const isPossible = "Notification" in window;
+  // Chrome on Android has Notification, but its constructor throws: there only a service worker can show one.
+  const isPossible = "Notification" in window && !navigator.userAgentData?.mobile;
   const isWanted = (who) => isPossible && Notification.permission === "granted" && Boolean(who) && person() === who;
 
   // --- an open inbox ---------------------------------------------------------------------------------------------------
@@ -28,8 +29,12 @@
       const number = rows().filter((row) => Date.parse(row.dataset.since) > before).length;
       seen = Math.max(seen, newest());
       if (!number || !document.hidden) return;
-      const shown = new Notification(live.dataset.newRequests.replace("{number}", number), { tag: "reviewqueue" });
-      shown.onclick = () => { window.focus(); shown.close(); };
+      try {
+        const shown = new Notification(live.dataset.newRequests.replace("{number}", number), { tag: "reviewqueue" });
+        shown.onclick = () => { window.focus(); shown.close(); };
+      } catch {
+        person(""); // this browser cannot show one
+      }
     });
   }
 

@@ -24,6 +24,7 @@ MODES = ("production", "demo", "test")
 ROLES_OF_GROUPS = ("reviewer", "lead", "auditor", "owner", "operator")
 PROCESSES = ("web", "worker", "command")
 IDLE_IN_TRANSACTION_SECONDS = 30
+REPLICA_STATEMENT_SECONDS = 30
 IDLE_TIMEOUT = "idle_in_transaction_session_timeout"
 _POSTGRESQL = ("postgresql", "postgres")
 _OF_A_BUCKET = {"endpoint_url", "region_name", "addressing_style"}
@@ -231,7 +232,10 @@ def databases(address: str, *, direct: str, replica: str, process: str, pool_siz
         own = {"target_session_attrs": "any", "connect_timeout": "2", "tcp_user_timeout": "5000"}
         own["application_name"] = "reviewqueue lists"
         asked = _members(replica)
-        found["replica"]["OPTIONS"] |= {name: asked.get(name, value) for name, value in own.items()}
+        options = found["replica"]["OPTIONS"]
+        options |= {name: asked.get(name, value) for name, value in own.items()}
+        # First, so that the URL's own options prevail. A list that is cancelled is read from the primary.
+        options["options"] = f"-c statement_timeout={REPLICA_STATEMENT_SECONDS}s {options['options']}"
     return found
 
 

@@ -10,12 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from boto3.exceptions import Boto3Error
+from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from django.core.files import File
+from s3transfer.exceptions import RetriesExceededError
 from storages.backends.s3 import S3Storage
 
-SECONDS_TO_CONNECT, SECONDS_TO_ANSWER, ATTEMPTS = 5, 30, 3
+SECONDS_TO_CONNECT, SECONDS_TO_ANSWER, ATTEMPTS = 5, 10, 3
+#: Of a download whose bytes stop coming.
+DOWNLOAD_ATTEMPTS = 2
 #: A larger file is an unnamed file in the folder that TMPDIR names.
 MAX_IN_MEMORY = 512 * 1024
 
@@ -33,12 +38,24 @@ class ObjectStorage(S3Storage):
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         )
-        super().__init__(client_config=config, max_memory_size=MAX_IN_MEMORY, default_acl=None, gzip=False, **settings)
+        super().__init__(
+            client_config=config,
+            transfer_config=TransferConfig(num_download_attempts=DOWNLOAD_ATTEMPTS, use_threads=False),
+            max_memory_size=MAX_IN_MEMORY,
+            default_acl=None,
+            gzip=False,
+            file_overwrite=False,
+            **settings,
+        )
 
     def _open(self, name: str, mode: str = "rb") -> File[bytes]:
         with _faults_as_os_errors():
             opened: File[bytes] = super()._open(name, mode)
-            opened.open()  # downloads it, so that a later read cannot fail
+            try:
+                opened.open()  # downloads it, so that a later read cannot fail
+            except BaseException:
+                opened.close()
+                raise
             return opened
 
     def _save(self, name: str, content: File[Any]) -> str:
@@ -63,5 +80,5 @@ def _call(method: Callable[..., Any], *args: Any) -> Any:
 def _faults_as_os_errors() -> Iterator[None]:
     try:
         yield
-    except (BotoCoreError, ClientError) as fault:
+    except (BotoCoreError, ClientError, Boto3Error, RetriesExceededError) as fault:
         raise OSError(f"the object storage did not answer: {fault}") from fault

@@ -5,7 +5,9 @@ they start, the doctor on each run, and `manage.py mark_restored` resets it. The
 (`HIGH_WATER_FILE`), so that a restore does not roll it back too. Without a readable mark nothing is detected.
 
 A standby that was promoted can lack the last moments of the lost primary, and soon has newer events. So the mark also has
-PostgreSQL's timeline, which each promotion raises.
+PostgreSQL's timeline, which each promotion raises. Its id contains the system identifier, which standbys share and a new
+cluster does not, so that neither another host in the URL nor `pg_upgrade` changes what it means. Each host has its own mark:
+a database that was accepted on one host is not known as accepted on another.
 """
 
 from __future__ import annotations
@@ -57,13 +59,15 @@ class Promotion:
         return (
             f"A standby was promoted (PostgreSQL's timeline was {self.seen}, and is {self.present}). If it followed "
             f"asynchronously, acknowledged work can be lost: stop every worker and run: {PROGRAM} mark_restored. "
-            f"If nothing can be lost, run: {PROGRAM} mark_restored --nothing-lost"
+            f"If nothing can be lost, or if mark_restored already ran on another host since the promotion, run: "
+            f"{PROGRAM} mark_restored --nothing-lost"
         )
 
 
 def find_promotion() -> Promotion | None:
     """Return the promotion since this host's first mark, or since `mark_restored`; ``None`` if there was none."""
-    seen, present = _read().get(_timeline_id(), 0), _timeline()
+    present = _timeline()
+    seen = _seen_timeline(_read(), present) if present else 0
     return Promotion(seen=seen, present=present) if 0 < seen < present else None
 
 
@@ -80,7 +84,9 @@ def record_high_water() -> None:
     """
     newest, marks = _newest(), _read()
     if newest == 0 or newest >= marks.get(_database_id(), 0):
-        _write(newest, timeline=(newest and marks.get(_timeline_id(), 0)) or _timeline())
+        present = _timeline()
+        seen = _seen_timeline(marks, present) if newest and present else 0
+        _write(newest, timeline=seen or present)
 
 
 def reset_high_water() -> None:
@@ -102,8 +108,34 @@ def _timeline() -> int:
     return int(name[:8], 16)
 
 
+def _seen_timeline(marks: dict[str, int], present: int) -> int:
+    """Return the timeline that this host has seen; 0 if none. A new cluster counts from 1 again."""
+    seen = marks.get(_timeline_id(), marks.get(_old_timeline_id(), 0))
+    return seen if seen <= present else 0
+
+
 def _timeline_id() -> str:
+    """Return an id of this database in its cluster, and in the standbys of it."""
+    identifier = _system_identifier()
+    if not identifier:
+        return _old_timeline_id()
+    text = f"{identifier} {connection.settings_dict['NAME']}"
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.timeline"
+
+
+def _old_timeline_id() -> str:
+    """Return the id of marks of earlier versions, and of a role that cannot read the system identifier."""
     return f"{_database_id()}.timeline"
+
+
+def _system_identifier() -> int:
+    """Return the identifier that a server and its standbys share; 0 if the role cannot read it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")
+        if cursor.fetchone() != (True,):
+            return 0
+        cursor.execute("SELECT system_identifier FROM pg_control_system()")
+        return int(cursor.fetchone()[0])
 
 
 def _database_id() -> str:
@@ -127,7 +159,8 @@ def _write(newest: int, *, timeline: int) -> None:
         return
     path = Path(settings.HIGH_WATER_FILE)
     own = {_database_id(): newest} | ({_timeline_id(): timeline} if timeline else {})
-    others = {other: seen for other, seen in _read().items() if other not in own}
+    replaced = {*own, _old_timeline_id()}
+    others = {other: seen for other, seen in _read().items() if other not in replaced}
     marks = dict(list(others.items())[len(own) - MAX_MARKS :]) | own
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:

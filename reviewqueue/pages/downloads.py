@@ -13,7 +13,7 @@ from ledger.errors import Busy, NotFound, Refusal
 from reviewqueue import resume_gateway
 from reviewqueue.api.downloads import picture_response, send_attachment, send_evidence
 from reviewqueue.api.problems import PROBLEMS
-from reviewqueue.pages.pdf_pictures import NotRenderable, render_pdf_page
+from reviewqueue.pages.pdf_pictures import NotRenderable, count_pdf_pages, render_pdf_page
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.queries import evidence_export, page_queries
 from reviewqueue.queries.evidence_export import EvidenceFile
@@ -22,6 +22,7 @@ from runs.schemas.attachments import is_digest
 from runs.use_cases.attach_file import DownloadedAttachment, download_attachment
 
 PDF = "application/pdf"
+_RETRY_AFTER = {"Retry-After": "2"}
 
 
 @require_safe
@@ -43,7 +44,7 @@ def _send(request: PageRequest, evidence: EvidenceFile) -> HttpResponseBase:
     try:
         return send_evidence(request, evidence)
     except Busy as busy:  # as text, because the link downloads what it gets
-        return HttpResponse(busy.detail, status=503, content_type="text/plain", headers={"Retry-After": "2"})
+        return HttpResponse(busy.detail, status=503, content_type="text/plain", headers=_RETRY_AFTER)
 
 
 @require_safe
@@ -72,7 +73,7 @@ def attachment_preview(request: PageRequest, interrupt_id: str, digest: str) -> 
         with _downloaded(interrupt, digest, request) as found:
             attachment = found.attachment
             if attachment.media_type == PDF:
-                pages = render_pdf_page(found.bytes.file, page).pages
+                pages = count_pdf_pages(found.bytes.file)
     except NotRenderable:
         pages = 0
     except NotFound:
@@ -101,6 +102,8 @@ def attachment_picture(request: PageRequest, interrupt_id: str, digest: str) -> 
         raise
     except NotRenderable:
         return HttpResponse("This PDF cannot be shown.", status=422, content_type="text/plain")
+    except Busy as busy:
+        return HttpResponse(busy.detail, status=503, content_type="text/plain", headers=_RETRY_AFTER)
     except Refusal as refusal:
         return HttpResponse(refusal.detail, status=PROBLEMS[refusal.code][0], content_type="text/plain")
     if not png:

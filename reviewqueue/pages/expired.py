@@ -16,7 +16,6 @@ from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger import clock
@@ -37,7 +36,8 @@ from reviewqueue.text.hidden_characters import render_exact
 from reviewqueue.text.people import person_name
 from runs.states import OnExpiry
 
-DEFAULT_REASON = gettext_lazy("No answer in time; ask again")
+#: Not translated: the timeline stores it for readers of every language.
+DEFAULT_REASON = "No answer in time; ask again"
 STANDING, EVERY = "standing", ""
 _LONGEST_QUERY = 500
 

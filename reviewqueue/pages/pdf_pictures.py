@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 PROGRAM = Path(__file__).with_name("pdf_process.py")
 SECONDS = 20
+_NONE = 0  # the page that no PDF has
 #: How many pages one web process renders at once.
 _places = threading.BoundedSemaphore(2)
 
@@ -32,8 +33,16 @@ class RenderedPage:
     png: bytes
 
 
+def count_pdf_pages(file: IO[bytes]) -> int:
+    """Return the number of pages, and render none. Raises as ``render_pdf_page`` does."""
+    return render_pdf_page(file, _NONE).pages
+
+
 def render_pdf_page(file: IO[bytes], page: int) -> RenderedPage:
-    """Render a page (from 1). Raises ``NotRenderable``, and ``Busy`` if others are being rendered."""
+    """Render a page (from 1).
+
+    Raises ``NotRenderable``, and ``Busy`` if others are being rendered or the machine can start no process.
+    """
     if not _places.acquire(timeout=5):
         raise Busy("Other previews are being made. Try again in a moment.")
     try:
@@ -55,3 +64,6 @@ def _run(content: bytes, page: int) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(command, input=content, capture_output=True, env={}, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
         raise NotRenderable from error
+    except OSError as error:  # no memory or process is left
+        logger.warning("A PDF cannot be rendered now: %s", error)
+        raise Busy("The preview cannot be made at present. Try again in a moment.") from error

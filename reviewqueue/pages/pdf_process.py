@@ -2,9 +2,9 @@
 
     pdf_process.py PAGE
 
-`pdf_pictures` starts it for each page, because the file is untrusted and PDFium is written in C++. It limits its CPU time,
-its memory and its files, runs no script of the file (PDFium is built without an engine), and ends with status 3 if it
-cannot render the page.
+With page 0 it only counts the pages. `pdf_pictures` starts it for each page, because the file is untrusted and PDFium is
+written in C++. It limits its CPU time, its memory and its files, runs no script of the file (PDFium is built without an
+engine), and ends with status 3 if it cannot render the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def limit() -> None:
 
 
 def render(content: bytes, page: int) -> tuple[int, bytes]:
-    """Return the number of pages, and the PNG of a page (from 1); no picture if there is no such page."""
+    """Return the number of pages, and the PNG of a page (from 1); no picture if there is no such page, as page 0."""
     import pypdfium2
 
     with pypdfium2.PdfDocument(content) as document:

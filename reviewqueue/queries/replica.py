@@ -1,7 +1,8 @@
 """Reads of lists and figures from a replica of the database (`REPLICA_DATABASE_URL`), where one is set.
 
-A view marked ``reads_replica`` reads the rows of runs and their counts from the replica. People, groups, queues and
-agents come from the primary. The replica is left out while it does not answer, is no standby, or lags more than
+A view marked ``reads_replica`` reads the rows of runs and their counts from the replica, with the names of people, queues
+and agents that the same statement joins. Permissions, and people, groups, queues and agents on their own, come from the
+primary. The replica is left out while it does not answer, is no standby of the primary, or lags more than
 `REPLICA_MAX_LAG` seconds; a view whose read fails there runs again on the primary.
 """
 
@@ -16,7 +17,8 @@ from contextvars import ContextVar
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connections
+from django.db import DEFAULT_DB_ALIAS, Error, InterfaceError, OperationalError, connections
+from django.db.backends.utils import CursorWrapper
 from django.db.models import Model
 from django.http import HttpResponseBase
 
@@ -43,6 +45,8 @@ MODELS = frozenset(
 )
 SECONDS_BETWEEN_CHECKS = 1.0
 SECONDS_LEFT_ALONE = 5.0
+#: A request that would wait longer for another one's measurement reads the primary.
+SECONDS_TO_WAIT = 0.2
 #: A smaller lag is not shown: any page is as old a moment after it was opened.
 SECONDS_TO_SHOW = 1.0
 
@@ -89,48 +93,92 @@ class _Replica:
 
     def lag(self) -> float | None:
         """Return the seconds by which the replica is behind; ``None`` if it must not be read."""
-        with self._lock:
+        if not self._lock.acquire(timeout=SECONDS_TO_WAIT):  # it does not answer the thread that measures
+            return None
+        try:
             if time.monotonic() >= self._next_check:
                 self._next_check = time.monotonic() + SECONDS_BETWEEN_CHECKS
-                try:
-                    self._lag = measure_lag()
-                except DatabaseError as problem:
-                    self._leave_alone(problem)
+                self._measure()
             is_usable = self._lag is not None and self._lag <= settings.REPLICA_MAX_LAG
             return self._lag if is_usable else None
+        finally:
+            self._lock.release()
+
+    def _measure(self) -> None:
+        try:
+            self._lag = measure_lag()
+        except Error as problem:
+            if is_of_primary():
+                self._lag = None  # the view reports it
+            else:
+                self._leave_alone(problem)
 
     def leave_alone(self, problem: Exception) -> None:
         """Read nothing from it for some seconds."""
-        with self._lock:
+        is_locked = self._lock.acquire(timeout=SECONDS_TO_WAIT)
+        try:
             self._leave_alone(problem)
+        finally:
+            if is_locked:
+                self._lock.release()
 
     def _leave_alone(self, problem: Exception) -> None:
         self._lag = None
         self._next_check = time.monotonic() + SECONDS_LEFT_ALONE
         connections[ALIAS].close()
+        connections[ALIAS].errors_occurred = False
         log.warning("The replica is not read for %.0f s: %s", SECONDS_LEFT_ALONE, str(problem).partition("\n")[0])
 
 
 _replica = _Replica()
 
 
+def _follows_a_change(subject: object) -> bool:
+    """Return whether a request shows a message about the change that led to it, which the replica may lack."""
+    return bool(len(getattr(subject, "_messages", ())))
+
+
+def is_of_primary() -> bool:
+    """Return whether the fault that was just caught is one of the primary."""
+    return connections[DEFAULT_DB_ALIAS].errors_occurred and not connections[ALIAS].errors_occurred
+
+
 def measure_lag() -> float | None:
     """Return the seconds since the newest change that the replica has, 0 if it has all; ``None`` if it is no standby.
 
-    Both times are of the primary's clock. Raises ``DatabaseError``.
+    A standby of another database is none: it has another system identifier, or changes that the primary does not have.
+    Both times are of the primary's clock. Raises ``django.db.Error``.
     """
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
         cursor.execute("SELECT pg_current_wal_lsn()::text, clock_timestamp()")
         [place, now] = cursor.fetchone()
+        identifier = _system_identifier(cursor)
     with connections[ALIAS].cursor() as cursor:
         cursor.execute(
-            "SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn() >= %s::pg_lsn, pg_last_xact_replay_timestamp()",
+            "SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text, pg_last_wal_replay_lsn() >= %s::pg_lsn, "
+            "pg_last_xact_replay_timestamp()",
             [place],
         )
-        [is_standby, has_all, newest] = cursor.fetchone()
-    if not is_standby or (newest is None and not has_all):
-        return None
-    return 0.0 if has_all else max(0.0, (now - newest).total_seconds())
+        [is_standby, replayed, has_all, newest] = cursor.fetchone()
+        if not is_standby or (newest is None and not has_all):
+            return None
+        if identifier and (_system_identifier(cursor) or identifier) != identifier:
+            return None
+    if not has_all:
+        return max(0.0, (now - newest).total_seconds())
+    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute("SELECT pg_current_wal_lsn() >= %s::pg_lsn", [replayed])
+        [has_as_much] = cursor.fetchone()
+    return 0.0 if has_as_much else None
+
+
+def _system_identifier(cursor: CursorWrapper) -> int:
+    """Return the identifier that a server and its standbys share; 0 if the role cannot read it."""
+    cursor.execute("SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")
+    if cursor.fetchone() != (True,):
+        return 0
+    cursor.execute("SELECT system_identifier FROM pg_control_system()")
+    return int(cursor.fetchone()[0])
 
 
 def reads_replica(
@@ -140,7 +188,7 @@ def reads_replica(
 
     @functools.wraps(view)
     def read(subject: Subject, *args: P.args, **kwargs: P.kwargs) -> Response:
-        lag = _replica.lag() if ALIAS in settings.DATABASES else None
+        lag = _replica.lag() if ALIAS in settings.DATABASES and not _follows_a_change(subject) else None
         if lag is None:
             return view(subject, *args, **kwargs)
         if lag >= SECONDS_TO_SHOW:
@@ -151,6 +199,8 @@ def reads_replica(
             response.headers[HEADER] = str(round(lag))
             return response
         except (OperationalError, InterfaceError) as problem:
+            if is_of_primary():
+                raise
             _replica.leave_alone(problem)
         finally:
             _is_reading.reset(reading)

@@ -1,7 +1,7 @@
 """Token buckets in Redis or Valkey (`CACHE_URL`), so that all processes and nodes count one limit together.
 
 One script takes from a bucket by the clock of the server, so that neither two nodes nor two clocks count twice. A server
-that does not answer within a fifth of a second is left alone for five seconds; meanwhile each process counts for itself.
+that lets a socket wait for a fifth of a second is left alone for five seconds; meanwhile each process counts for itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.utils.crypto import salted_hmac
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -55,6 +56,8 @@ class _Server:
             retry=None,
             client_name="reviewqueue",
         )
+        # Two installations can use one database of the server. The processes of one have the same SECRET_KEY.
+        self.prefix = f"{PREFIX}{salted_hmac(PREFIX, '', algorithm='sha256').hexdigest()[:8]}:"
         self.take = self.client.register_script(_TAKE)
         self.fault = redis.RedisError
         self.left_alone_until = 0.0
@@ -76,7 +79,7 @@ def take(name: str, *, per_minute: int, count: int, needed: int) -> tuple[bool, 
     if time.monotonic() < server.left_alone_until:
         return None
     try:
-        allowed, tokens = _read(server.take(keys=[PREFIX + name], args=[per_minute, count, needed]))
+        allowed, tokens = _read(server.take(keys=[server.prefix + name], args=[per_minute, count, needed]))
     except (server.fault, OSError) as problem:
         server.left_alone_until = time.monotonic() + SECONDS_LEFT_ALONE
         log.warning("CACHE_URL does not answer, so each process counts its limits alone: %s", type(problem).__name__)

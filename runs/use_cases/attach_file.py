@@ -73,7 +73,11 @@ def attach_file(
     ``AttachmentRefused``, and ``Busy`` if the storage or the scan fails.
     """
     media_type = _checked_type(interrupt, sent)
-    scan_file(sent)
+    if (
+        find_attachment(interrupt, person.pk, sent.digest) is None
+    ):  # its bytes were scanned when they were first attached
+        _refuse_too_many(interrupt, person)
+        scan_file(sent)
     kept = clean_name(name, media_type)
     created = _begin(interrupt.pk, person, name=kept, media_type=media_type, sent=sent, why_not=why_not)
     if created.status != FileStatus.ARRIVING:
@@ -122,12 +126,16 @@ def _begin(
     known = find_attachment(interrupt, person.pk, sent.digest)
     if known is not None:
         return known
-    if Attachment.objects.filter(interrupt=interrupt, person=person.pk).count() >= MAX_ATTACHMENTS:
-        raise AttachmentRefused(f"You have attached {MAX_ATTACHMENTS} files to this request; more are not stored.")
+    _refuse_too_many(interrupt, person)
     now = clock.now()
     return create_attachment(
         interrupt, person.pk, name=name, media_type=media_type, digest=sent.digest, size=sent.size, now=now
     )
+
+
+def _refuse_too_many(interrupt: Interrupt, person: AbstractUser) -> None:
+    if Attachment.objects.filter(interrupt=interrupt, person=person.pk).count() >= MAX_ATTACHMENTS:
+        raise AttachmentRefused(f"You have attached {MAX_ATTACHMENTS} files to this request; more are not stored.")
 
 
 @use_case

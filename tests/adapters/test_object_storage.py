@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import http.server
 import subprocess
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from django.core.files.storage import default_storage
+from django.core.files.storage import default_storage, storages
 
 from reviewqueue.operations import environment
 from reviewqueue.operations.doctor import checkpoint_files
@@ -95,6 +97,40 @@ def test_an_attachment_is_verified_on_the_way_out_and_a_changed_object_is_refuse
     change(stored.stored_as, PDF.replace(b"%PDF-1", b"%PDF-2"))
     refused = ana.get(f"{path}/{stored.digest}")
     assert (refused.status, refused["code"]) == (409, "file_spoilt")
+
+
+class Dribbling(http.server.BaseHTTPRequestHandler):
+    """A server of objects whose bytes stop coming."""
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "100")
+        self.send_header("ETag", '"1"')
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        self.wfile.write(b"some")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_download_that_breaks_off_is_a_fault_of_the_storage(settings: Any, monkeypatch: pytest.MonkeyPatch):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dribbling) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        use(f"http://127.0.0.1:{server.server_port}", settings, monkeypatch)
+        with pytest.raises(OSError, match="did not answer"):
+            default_storage.open("a")
+        server.shutdown()
+
+
+def test_an_object_is_not_overwritten(settings: Any, monkeypatch: pytest.MonkeyPatch):
+    use(f"http://127.0.0.1:{own_processes.free_port()}", settings, monkeypatch)
+    storage = storages["default"]
+    monkeypatch.setattr(storage, "exists", lambda name: name == "a")
+    assert storage.get_available_name("b") == "b"
+    assert storage.get_available_name("a") != "a", "`store_file` reports a new name as a fault"
 
 
 def test_a_server_that_is_away_refuses_only_files_and_for_a_while(settings: Any, monkeypatch: pytest.MonkeyPatch):

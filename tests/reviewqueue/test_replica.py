@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import OperationalError, connections, router
+from django.db import InterfaceError, OperationalError, connections, router
+from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -24,6 +28,7 @@ from tests import builders, own_processes
 from tests.faults_under_load import cluster
 from tests.running_server import SETUP_COMMANDS, RunningServer
 
+MEASURE = replica.measure_lag  # of the product; the fixture replaces it
 PAGES = ("runs", "expired", "insights", "insights-csv")
 OF_PERMISSIONS = {"auth_user", "auth_group", "auth_user_groups", "runs_agent", "runs_queue", "reviewqueue_apikey"}
 
@@ -99,6 +104,100 @@ def test_a_list_whose_read_fails_there_is_read_from_the_primary(
 
 
 @pytest.mark.postgresql
+@pytest.mark.parametrize("fault", [OperationalError, InterfaceError])
+def test_a_replica_whose_lag_cannot_be_measured_is_not_read(
+    lag: list[float | None], monkeypatch: pytest.MonkeyPatch, fault: type[Exception]
+):
+    def fail() -> float:
+        raise fault("connection already closed")
+
+    monkeypatch.setattr(replica, "measure_lag", fail)
+    response, statements = read_page("runs")
+    assert (replica.HEADER in response.headers, statements) == (False, [])
+
+
+def test_a_replica_that_does_not_answer_delays_no_other_request(monkeypatch: pytest.MonkeyPatch):
+    answers, asked = threading.Event(), threading.Event()
+
+    def measure() -> float:
+        asked.set()
+        answers.wait(30)
+        return 0.0
+
+    monkeypatch.setattr(replica, "measure_lag", measure)
+    known = replica._Replica()
+    frozen = threading.Thread(target=known.lag)
+    frozen.start()
+    try:
+        assert asked.wait(30)
+        started = time.monotonic()
+        assert known.lag() is None
+        assert time.monotonic() - started < 5
+    finally:
+        answers.set()
+        frozen.join()
+    assert known.lag() == 0.0
+
+
+@pytest.mark.postgresql
+def test_a_fault_of_the_primary_is_not_one_of_the_replica(lag: list[float | None], caplog: pytest.LogCaptureFixture):
+    @replica.reads_replica
+    def view(_subject: object) -> HttpResponse:
+        with connections["default"].cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(0) FROM no_such_table")
+        return HttpResponse()
+
+    def lose(execute: Any, *statement: Any) -> Any:
+        with connections["default"].wrap_database_errors:
+            raise psycopg.OperationalError("the primary is away")
+
+    with connections["default"].execute_wrapper(lose), pytest.raises(OperationalError, match="the primary is away"):
+        view(object())
+    assert "The replica is not read" not in caplog.text
+
+
+@pytest.mark.postgresql
+def test_a_standby_of_another_database_is_not_read(lag: list[float | None], monkeypatch: pytest.MonkeyPatch):
+    """The statements are those of the product; this answers what a standby would."""
+    identifiers = {"default": 1, replica.ALIAS: 1}
+    places = {"default": "0/5000", replica.ALIAS: "0/5000"}
+
+    def answer(alias: str) -> Any:
+        def execute(run: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            place = f"'{places[replica.ALIAS]}'"
+            sql = sql.replace("pg_last_wal_replay_lsn()", f"{place}::pg_lsn").replace("pg_is_in_recovery()", "true")
+            sql = sql.replace("pg_last_xact_replay_timestamp()", "clock_timestamp()")
+            sql = sql.replace("pg_current_wal_lsn()", f"'{places['default']}'::pg_lsn")
+            sql = sql.replace("SELECT system_identifier FROM pg_control_system()", f"SELECT {identifiers[alias]}")
+            return run(sql, params, many, context)
+
+        return execute
+
+    with contextlib.ExitStack() as answering:
+        for alias in identifiers:
+            answering.enter_context(connections[alias].execute_wrapper(answer(alias)))
+        assert MEASURE() == 0.0
+        places[replica.ALIAS] = "0/6000"
+        assert MEASURE() is None, "it has changes that the primary does not have"
+        places[replica.ALIAS] = "0/4000"
+        assert MEASURE() is not None
+        identifiers[replica.ALIAS] = 2
+        assert MEASURE() is None
+
+
+@pytest.mark.postgresql
+def test_a_list_after_a_change_is_read_from_the_primary(lag: list[float | None]):
+    interrupt = builders.a_waiting_interrupt()
+    client = Client()
+    client.force_login(builders.a_reviewer())
+    client.post(reverse("restart-expired", args=[interrupt.public_id]), {"reason": ""})  # refused, with a message
+    changed = client.get(reverse("expired"))
+    assert "reason" in changed.content.decode()
+    assert replica.HEADER not in changed.headers
+    assert replica.HEADER in client.get(reverse("expired")).headers
+
+
+@pytest.mark.postgresql
 def test_a_row_that_was_read_there_is_written_on_the_primary(lag: list[float | None]):
     run = builders.a_running_run().run
     [there] = Run.objects.using(replica.ALIAS).filter(pk=run.pk)
@@ -112,6 +211,8 @@ def test_a_replica_is_for_postgresql_and_needs_no_server_that_accepts_writes():
     made = environment.databases("postgresql://db/queue", direct="", replica=url, process="web", pool_size=3)
     assert made["replica"]["OPTIONS"]["target_session_attrs"] == "any"
     assert made["replica"]["OPTIONS"]["connect_timeout"] == "2"
+    assert made["replica"]["OPTIONS"]["options"].startswith("-c statement_timeout=30s -c ")
+    assert "statement_timeout" not in made["default"]["OPTIONS"]["options"]
     with pytest.raises(ImproperlyConfigured, match="REPLICA_DATABASE_URL"):
         environment.databases("sqlite:///x.sqlite3", direct="", replica=url, process="web", pool_size=3)
 

@@ -125,6 +125,30 @@ def test_a_promoted_standby_is_reported_until_it_is_accepted(marks: Path, monkey
     assert "restored" not in [finding.check for finding in run_checks()]
 
 
+@pytest.mark.postgresql
+def test_a_promotion_is_found_under_another_host_name_and_a_new_cluster_is_none(
+    marks: Path, monkeypatch: pytest.MonkeyPatch
+):
+    builders.a_waiting_interrupt()
+    monkeypatch.setattr(rollback_detection, "_timeline", lambda: 4)
+    marks.parent.mkdir()
+    marks.write_text(json.dumps({rollback_detection._old_timeline_id(): 3}))  # of an earlier version
+    rollback_detection.record_high_water()
+    monkeypatch.setattr(rollback_detection, "_database_id", lambda: "of another host")
+    found = rollback_detection.find_promotion()
+    assert found is not None
+    assert (found.seen, found.present) == (3, 4)
+    assert "if mark_restored already ran on another host" in found.message
+
+    monkeypatch.setattr(rollback_detection, "_timeline", lambda: 1)  # a new cluster under the old name
+    assert rollback_detection.find_promotion() is None
+    rollback_detection.record_high_water()
+    monkeypatch.setattr(rollback_detection, "_timeline", lambda: 2)
+    found = rollback_detection.find_promotion()
+    assert found is not None
+    assert (found.seen, found.present) == (1, 2)
+
+
 def test_a_rolled_back_database_is_not_accepted_as_one_that_lost_nothing(marks: Path):
     a_backup_is_restored(marks)
     with pytest.raises(CommandError, match="Something was lost"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,9 +34,21 @@ def test_processes_share_a_limit_that_fills_evenly(tmp_path: Path, settings):
         assert second.take("b") == 0
         assert first.take_more("b", 9) == 0, "a full bucket allows a batch above the limit"
         assert second.take("b") in (104, 105), "and later requests wait for what it owes"
-        stored = shared_buckets._server(settings.CACHE_URL).client
-        assert sorted(stored.keys()) == [b"reviewqueue:limit:calls:a", b"reviewqueue:limit:calls:b"]
+        server = shared_buckets._server(settings.CACHE_URL)
+        stored = server.client
+        assert re.fullmatch("reviewqueue:limit:[0-9a-f]{8}:", server.prefix)
+        assert sorted(stored.keys()) == [f"{server.prefix}calls:{name}".encode() for name in "ab"]
         assert all(0 < stored.ttl(name) <= 200 for name in sorted(stored.keys()))
+
+
+def test_two_installations_share_a_server_and_no_limit(tmp_path: Path, settings):
+    with started_cache(tmp_path) as (settings.CACHE_URL, _):
+        [limit, _] = two_processes(per_minute=1)
+        assert limit.take("a") == 0
+        assert limit.take("a") > 0
+        settings.SECRET_KEY = "of another installation, " * 3
+        shared_buckets._server.cache_clear()
+        assert limit.take("a") == 0
 
 
 def test_without_its_server_each_process_counts_alone_and_the_doctor_reports_it(

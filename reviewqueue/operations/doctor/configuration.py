@@ -22,6 +22,7 @@ from reviewqueue.operations.environment import IDLE_IN_TRANSACTION_SECONDS, IDLE
 from reviewqueue.operations.installation import PROGRAM
 from reviewqueue.permissions import deciders_of, is_stuck
 from reviewqueue.serving import shared_buckets
+from runs.attachment_scan import find_scan_fault
 from runs.models import Agent, EffectRule, Hold, Interrupt, Policy, Queue
 from runs.policies import rules_with_any_queue
 from runs.states import EffectMode, InterruptStatus, RuleAction
@@ -48,6 +49,8 @@ def unsafe_settings() -> Iterator[Finding]:
     if fault := shared_buckets.find_fault():
         message = f"CACHE_URL does not answer ({fault}), so each web process counts its limits alone."
         yield Finding(check="settings", message=message)
+    if fault := find_scan_fault():
+        yield Finding(check="settings", message=f"ATTACHMENT_SCAN {fault}. No file can be attached.")
     if not settings.EMAIL_HOST:
         yield Finding(
             check="settings", message="EMAIL_HOST is not set, so no person is notified by mail.", is_wrong=False
