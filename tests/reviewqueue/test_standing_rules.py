@@ -115,6 +115,30 @@ def test_a_look_alike_name_of_the_call_is_outside_the_rule():
     assert is_open(other)
 
 
+@pytest.mark.parametrize(
+    "proposal",
+    [
+        {"name": "ref\u200bund", "arguments": REFUND["arguments"]},
+        {"name": "refund", "arguments": REFUND["arguments"] | {"to": "\u202e18000"}},
+        {"name": "refund", "arguments": REFUND["arguments"] | {"to": "billing@h\u043eists.example"}},
+        {"name": "refund", "arguments": REFUND["arguments"] | {"\u0430mount": "900"}},
+        {"name": "refund", "arguments": REFUND["arguments"] | {"lines": [{"to": "\u0441\u043e\u0440\u0443.example"}]}},
+    ],
+    ids=ascii,
+)
+def test_a_call_with_hidden_or_look_alike_characters_needs_a_person(proposal):
+    rule = a_standing_rule(call=proposal["name"])
+    disguised, plain = a_refund(proposal=proposal), a_refund(proposal=REFUND | {"name": proposal["name"]})
+    shown = administration.preview_rule(rule.made_by, **terms(call=proposal["name"]))
+    is_plain = proposal["name"] == "refund"
+    assert shown.named == [plain.public_id] * is_plain
+    with pytest.raises(eligibility.RuleDoesNotApply, match="hidden or look-alike"):
+        resume_gateway.submit_rule_decision(rule, disguised)
+    assert sweep() == int(is_plain)
+    assert [is_open(it) for it in (disguised, plain)] == [True, not is_plain]
+    assert not Decision.objects.filter(interrupt=disguised).exists()
+
+
 def test_the_count_is_never_exceeded():
     a_standing_rule(max_uses=2)
     waits = [a_refund() for _ in range(4)]
