@@ -2,8 +2,9 @@
 
 One transaction locks the run and the request if the responder may see it, checks that the answer fits, expires the
 request if it is due, and checks in this order: permission, status, deadline, version, claim by another reviewer, second
-vote. It records the decision. When enough reviewers agree it closes the request with its permit and continuation, or
-enqueues the revalidation. A refused answer changes nothing but its own record.
+vote, second factor, confirmation of hidden characters. It records the decision. When enough reviewers agree it closes
+the request with its permit and continuation, or enqueues the revalidation. A refused answer changes nothing but its own
+record; one without its confirmation leaves no record.
 """
 
 from __future__ import annotations
@@ -171,8 +172,6 @@ def submit_decision(
 def _validated(interrupt: Interrupt, submission: _Submission) -> _Submission:
     """Return the submission with the digests of its attached files, if its answer fits the request."""
     validate_answer(interrupt, submission.answer)
-    if submission.door == "api" and not submission.seen.confirms_hidden:  # the page has a checkbox of its own
-        _refuse_unseen_characters(interrupt, submission.answer)
     named = check_attachments(interrupt, submission.responder, submission.answer)
     return replace(submission, attachments=tuple(named))
 
@@ -256,6 +255,8 @@ def _decide(key: str | int, submission: _Submission) -> Receipt | Refusal:
     if refusal is not None:
         status = _REFUSED_AS.get(refusal.code, DecisionStatus.DENIED)
         return _record_refused(run, interrupt, submission, status, refusal, now=now)
+    if submission.door == "api" and not seen.confirms_hidden:  # the page has a checkbox of its own
+        _refuse_unseen_characters(interrupt, answer)
     if not keep_attachments(interrupt, responder, submission.attachments):
         raise InputInvalid("A file of the answer was erased meanwhile. Attach it again.")
     use: RuleUse | None = None

@@ -39,7 +39,8 @@ from runs.states import (
 )
 
 MESSAGE_LIMIT = 20_000
-#: The limits of what a claim lists: answers, and characters of their contents together.
+#: The limits of what a claim lists: answers, and characters of their contents together. Those of its checkpoint, at most
+#: two of each of its interrupts, are always listed.
 MAX_ANSWERS_OF_CLAIM = 100
 MAX_ANSWER_CHARACTERS_OF_CLAIM = 256 * 1024
 #: How many characters a response has for an answer: an edit has the approved arguments, and what it changed in the proposed.
@@ -339,19 +340,22 @@ def permits_for_list(run: Run, *, now: datetime) -> QuerySet[Permit]:
 
 
 def choose_answers_of_claim(decisions: ClaimedDecisions, checkpoint_id: int) -> tuple[ClaimedDecisions, bool]:
-    """Return the answers that a claim lists, and whether there are others: those of its checkpoint first, then the newest.
+    """Return the answers that a claim lists, and whether there are others.
 
-    At least one is listed, however long it is.
+    All answers of its checkpoint are listed, however long they are: a worker takes a missing one for an open request. Of
+    several overtaken answers of one interrupt, this is the newest. The newest of the earlier answers fill the limits.
     """
     closing = [*decisions.accepted, *decisions.overtaken]
     if len(closing) <= 1:
         return decisions, False
-    in_order = sorted(closing, key=lambda it: (it.interrupt.checkpoint_id == checkpoint_id, it.created_at, it.pk))
+    of_checkpoint = [it for it in closing if it.interrupt.checkpoint_id == checkpoint_id]  # oldest first of each status
+    required = set({(it.status, it.interrupt_id): it.pk for it in of_checkpoint}.values())
+    in_order = sorted(closing, key=lambda it: (it.pk in required, it.created_at, it.pk))
     chosen: set[int] = set()
     room = MAX_ANSWER_CHARACTERS_OF_CLAIM
-    for decision in in_order[::-1][:MAX_ANSWERS_OF_CLAIM]:
+    for decision in in_order[::-1][: max(MAX_ANSWERS_OF_CLAIM, len(required))]:
         room -= decision.characters  # type: ignore[attr-defined]  # an annotation
-        if chosen and room < 0:
+        if chosen and room < 0 and decision.pk not in required:
             break
         chosen.add(decision.pk)
     listed = replace(

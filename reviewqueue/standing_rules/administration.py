@@ -14,7 +14,7 @@ from typing import Any, NotRequired, TypedDict, Unpack
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_noop
 
@@ -84,12 +84,12 @@ def agents_of_queues(queues: Iterable[Queue]) -> QuerySet[Agent]:
 
 
 def visible_rules(person: AbstractUser) -> QuerySet[StandingRule]:
-    """Return the rules that the person can read, newest first, with their ``used`` count, and whether their lead still
-    ``may_have`` them.
+    """Return the rules that the person can read, newest first, with their ``used`` count, whether their lead still
+    ``may_have`` them, and the time of reading (``read_at``).
     """
     may_have = ExpressionWrapper(permissions.maker_may_have_rule(), output_field=BooleanField())
     rules = StandingRule.objects.select_related("queue", "agent", "made_by")
-    rules = rules.annotate(used=used_count(), may_have=may_have)
+    rules = rules.annotate(used=used_count(), may_have=may_have, read_at=Value(clock.now()))
     if not person.is_active:
         return rules.none()
     if not permissions.is_operator(person):

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from reviewqueue import permissions
+from reviewqueue.text.hidden_characters import warnings_in
 from runs.kill_switch import open_halts
 from runs.models import Assignee, Decision, Interrupt, Run, StandingRule
 from runs.standing_rules import Bound, bounds_of, covers_proposal, has_ended, next_number
@@ -94,8 +95,13 @@ def own_policy_allows() -> Q:
 
 
 def covers(call: str, bounds: Iterable[Bound], proposal: Any, verdicts: list[str]) -> bool:
-    """Tell whether a rule's call and bounds cover the proposal, and the request can be approved."""
-    return Verdict.APPROVE in verdicts and covers_proposal(call, bounds, proposal)
+    """Tell whether a rule's call and bounds cover the proposal, and the request can be approved without a person.
+
+    A person must see hidden and look-alike characters before the approval.
+    """
+    if Verdict.APPROVE not in verdicts or not covers_proposal(call, bounds, proposal):
+        return False
+    return not warnings_in([proposal["name"], proposal.get("arguments")])
 
 
 def prepare_use(locked: StandingRule, run: Run, interrupt: Interrupt, *, is_assigned: bool, now: datetime) -> RuleUse:
@@ -119,7 +125,7 @@ def prepare_use(locked: StandingRule, run: Run, interrupt: Interrupt, *, is_assi
     if not scope.filter(pk=interrupt.pk).exists():
         raise RuleDoesNotApply("The request is outside the rule's scope, or needs a person.")
     if not covers(locked.call, bounds_of(locked), interrupt.proposal, interrupt.verdicts):
-        raise RuleDoesNotApply("The call is outside the rule's bounds.")
+        raise RuleDoesNotApply("The call is outside the rule's bounds, or has hidden or look-alike characters.")
     if first_objections([top_of(run)], reason=locked.reason, call=locked.call):
         raise RuleDoesNotApply("A person refused the same call in these runs, or its review was renewed.")
     if run.initiator_id == locked.made_by_id:

@@ -239,8 +239,9 @@ def test_a_claim_lists_the_answers_of_the_last_suspend_first_and_the_list_has_th
     )
 
 
-def test_a_claim_has_a_bounded_number_of_characters_of_answers_and_at_least_one(monkeypatch):
+def test_a_claim_lists_every_answer_of_its_checkpoint_and_bounds_the_earlier_ones(monkeypatch):
     monkeypatch.setattr(decisions, "MAX_ANSWER_CHARACTERS_OF_CLAIM", 1_000)
+    monkeypatch.setattr(decisions, "MAX_ANSWERS_OF_CLAIM", 5)
     monkeypatch.setattr(pagination, "STORED_CHARACTERS", 1_000)
     worker = a_worker()
     run = an_answered_run(
@@ -249,9 +250,17 @@ def test_a_claim_has_a_bounded_number_of_characters_of_answers_and_at_least_one(
         answers=[an_answer("x" * 400), an_answer("x" * 400), an_answer("x" * 2_000)],
     )
     [taken] = worker.post("continuations/claim", {}).body
-    assert list(taken["answers"]) == ["large"]
+    assert (list(taken["answers"]), taken["more_answers"]) == (["first", "second", "large"], None)
     found = pages(worker, f"runs/{run}/answers", "answers")
     assert [[row["key"] for row in page] for page in found] == [["first", "second"], ["large"]]
+    again = the_suspend(*(the_wait(key=key) for key in ("third", "fourth")), after=1)
+    asked = worker.post(f"runs/{run}/interrupts", again, Run_Lease=taken["lease"]["token"])
+    for interrupt in asked["interrupts"]:
+        answer = {"state_version": 1, **an_answer("x" * 900)}
+        assert a_reviewer_client().post(f"interrupts/{interrupt['id']}/decisions", answer).status == 201
+    [taken] = worker.post("continuations/claim", {}).body
+    assert [key for key, it in taken["answers"].items() if it["new"]] == list(taken["answers"]) == ["third", "fourth"]
+    assert taken["more_answers"].endswith(f"/api/v1/runs/{run}/answers")
 
 
 def test_an_edit_counts_what_it_approved_and_what_it_changed():
@@ -262,7 +271,7 @@ def test_an_edit_counts_what_it_approved_and_what_it_changed():
     waits = [the_approval(proposal=call) | {"key": key} for key in ("first", "second")]
     run = an_answered_run(worker, *waits, answers=[edited, edited])
     [taken] = worker.post("continuations/claim", {}).body
-    assert (list(taken["answers"]), len(taken["permits"])) == (["second"], 2)
+    assert (list(taken["answers"]), len(taken["permits"])) == (["first", "second"], 2)
     assert [len(page) for page in pages(worker, f"runs/{run}/answers", "answers")] == [2]
 
 

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from runs.models import Decision, Interrupt, Permit
+from tests import builders
 from tests.api.calls import a_reviewer_client
 from tests.pages import desk
 
@@ -140,6 +141,37 @@ def test_the_api_approves_a_disguised_call_only_with_a_confirmation(arguments):
         assert result["problem"]["code"] == "confirmation_required"
     assert not Decision.objects.exists()
     assert lena.post(path, approve | {"confirm_hidden_characters": True}).status == 201
+
+
+def test_a_repeated_approval_of_a_disguised_call_returns_the_receipt_without_a_confirmation():
+    interrupt, lena = a_disguised_order(), a_reviewer_client(desk.lena())
+    path, approve = f"interrupts/{interrupt.public_id}/decisions", {"state_version": 1, "verdict": "approve"}
+    first = lena.post(path, approve | {"confirm_hidden_characters": True}, Idempotency_Key="one")
+    assert first.status == 201, first.body
+    for key in ({"Idempotency_Key": "one"}, {}):
+        again = lena.post(path, approve, **key)
+        assert (again.status, again["decision"]) == (200, first["decision"]), again.body
+    assert Decision.objects.count() == 1
+
+
+@pytest.mark.parametrize("stale", [{"state_version": 2}, {"content_digest": "rq1:another"}])
+def test_an_approval_of_another_version_of_a_disguised_call_is_stale_before_it_needs_a_confirmation(stale):
+    interrupt, lena = a_disguised_order(), a_reviewer_client(desk.lena())
+    refused = lena.post(
+        f"interrupts/{interrupt.public_id}/decisions", {"state_version": 1, "verdict": "approve", **stale}
+    )
+    assert (refused.status, refused["code"]) == (409, "stale_version"), refused.body
+    assert [it.status for it in Decision.objects.all()] == ["stale"]
+
+
+def test_a_person_without_permission_for_a_disguised_call_is_refused_with_a_record():
+    interrupt = a_disguised_order()
+    auditor = builders.a_person("aud@example.org", f"{interrupt.queue.slug}-auditors")
+    refused = a_reviewer_client(auditor).post(
+        f"interrupts/{interrupt.public_id}/decisions", {"state_version": 1, "verdict": "approve"}
+    )
+    assert (refused.status, refused["code"]) == (403, "not_permitted"), refused.body
+    assert [(it.by, it.status) for it in Decision.objects.all()] == [(auditor, "denied")]
 
 
 def test_the_api_rejects_a_disguised_call_and_approves_a_plain_edit_without_a_confirmation():

@@ -115,6 +115,30 @@ def test_a_look_alike_name_of_the_call_is_outside_the_rule():
     assert is_open(other)
 
 
+@pytest.mark.parametrize(
+    "proposal",
+    [
+        {"name": "ref\u200bund", "arguments": REFUND["arguments"]},
+        {"name": "refund", "arguments": REFUND["arguments"] | {"to": "\u202e18000"}},
+        {"name": "refund", "arguments": REFUND["arguments"] | {"to": "billing@h\u043eists.example"}},
+        {"name": "refund", "arguments": REFUND["arguments"] | {"\u0430mount": "900"}},
+        {"name": "refund", "arguments": REFUND["arguments"] | {"lines": [{"to": "\u0441\u043e\u0440\u0443.example"}]}},
+    ],
+    ids=ascii,
+)
+def test_a_call_with_hidden_or_look_alike_characters_needs_a_person(proposal):
+    rule = a_standing_rule(call=proposal["name"])
+    disguised, plain = a_refund(proposal=proposal), a_refund(proposal=REFUND | {"name": proposal["name"]})
+    shown = administration.preview_rule(rule.made_by, **terms(call=proposal["name"]))
+    is_plain = proposal["name"] == "refund"
+    assert shown.named == [plain.public_id] * is_plain
+    with pytest.raises(eligibility.RuleDoesNotApply, match="hidden or look-alike"):
+        resume_gateway.submit_rule_decision(rule, disguised)
+    assert sweep() == int(is_plain)
+    assert [is_open(it) for it in (disguised, plain)] == [True, not is_plain]
+    assert not Decision.objects.filter(interrupt=disguised).exists()
+
+
 def test_the_count_is_never_exceeded():
     a_standing_rule(max_uses=2)
     waits = [a_refund() for _ in range(4)]
@@ -176,7 +200,7 @@ def test_a_sweep_does_not_wait_for_a_locked_run_and_decides_its_request_in_the_n
 
 def test_the_statements_of_lists_do_not_grow_with_the_rules():
     lead = a_lead()
-    numbers = []
+    numbers, now = [], clock.now()
     for count in (1, 4):
         while StandingRule.objects.count() < count:
             a_standing_rule(lead)
@@ -184,7 +208,7 @@ def test_the_statements_of_lists_do_not_grow_with_the_rules():
         with CaptureQueriesContext(connection) as asked:
             assert [it["status"] for it in client.get("standing-rules")["rules"]] == ["active"] * count
         with CaptureQueriesContext(connection) as swept:
-            assert len(unexamined.active_rules(now=clock.now())) == count
+            assert len(unexamined.active_rules(now=now)) == count
         numbers.append((len(asked), len(swept)))
     assert numbers[0] == numbers[1]
     assert numbers[0][1] == 1

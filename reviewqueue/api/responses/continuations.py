@@ -285,8 +285,8 @@ class ClaimResponse(ResponseSerializer):
     )
     more_answers = member(
         nullable(TEXT),
-        "URL of the whole list if `answers` and `overtaken` do not have every answer; otherwise null. They have those of "
-        "the last suspend first, then the newest: together at most 100, with 256 KiB of contents.",
+        "URL of the whole list if `answers` and `overtaken` do not have every answer; otherwise null. They have all of the "
+        "last suspend, and the newest earlier ones while they are together at most 100, with 256 KiB of contents.",
         lambda claimed: _url(claimed.run, "answers") if claimed.has_more_answers else None,
     )
     changed = member(list_of(FactValueResponse), "Facts whose value differs from the one that the run relies on.")

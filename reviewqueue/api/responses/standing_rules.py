@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger import clock
 from reviewqueue.api.response_serializers import (
     DATETIME,
     EXACT,
@@ -39,7 +38,7 @@ class StandingRuleResponse(ResponseSerializer):
     status = member(
         choice(STATUS_LABELS),
         "`idle`: its lead cannot have the rule any more, so it decides nothing.",
-        lambda rule: status_of(rule, now=clock.now()),
+        lambda rule: status_of(rule, now=rule.read_at),
     )
     queue = member(TEXT, "Slug of the queue.", "queue.slug")
     agent = member(TEXT, "Slug of the agent.", "agent.slug")
