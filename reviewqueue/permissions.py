@@ -391,7 +391,11 @@ def people_who_can_decide(interrupt: Interrupt) -> QuerySet[AbstractUser]:
 def _assignees_who_may_decide(interrupt: Interrupt) -> QuerySet[AbstractUser]:
     """Return the assignees who may decide the interrupt."""
     assigned = interrupt.assignees.filter(released_at=None).values("person")
-    return _exclude_initiator(deciders_of(interrupt.queue).filter(pk__in=assigned), interrupt)
+    people = deciders_of(interrupt.queue).filter(pk__in=assigned)
+    if interrupt.run.planted:
+        planters = PlantedRequest.objects.filter(interrupt=interrupt.pk).values("planted_by")
+        people = people.exclude(pk__in=planters)
+    return _exclude_initiator(people, interrupt)
 
 
 def _exclude_initiator(people: QuerySet[AbstractUser], interrupt: Interrupt) -> QuerySet[AbstractUser]:

@@ -68,7 +68,11 @@ def derive_notifications(*, seconds: float) -> int:
 
     The order of the agents is random, so that the agents before it cannot take all the time from one.
     """
-    until, derived, failed = time.monotonic() + seconds, derive_planted_batch(), set()
+    until, derived, failed = time.monotonic() + seconds, 0, set()
+    try:
+        derived += derive_planted_batch()
+    except Exception:
+        log.exception("notifications of planted requests could not be derived")
     while time.monotonic() < until:
         agents = [pk for pk in _feeds_ahead().values_list("pk", flat=True) if pk not in failed]
         if not agents:

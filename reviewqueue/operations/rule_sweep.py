@@ -23,6 +23,7 @@ from reviewqueue.tasks import SWEEP_LIMIT, entry_point
 from runs.models import Interrupt, StandingRule
 from runs.policies import needs_second_factor
 from runs.standing_rules import bounds_of
+from runs.use_cases.plant_request import withdraw_covered
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def apply_rules(*, limit: int) -> int:
         found = list(unexamined_requests(rule, now=now).order_by("id").values_list("pk", flat=True)[:share])
         limit -= len(found)
         for pk in found:
-            interrupt = Interrupt.objects.select_related("policy", "schema").get(pk=pk)
+            interrupt = Interrupt.objects.select_related("policy", "schema", "run").get(pk=pk)
             with part_of_task():
                 try:
                     decided += _compare(rule, interrupt)
@@ -75,6 +76,9 @@ def _compare(rule: StandingRule, interrupt: Interrupt) -> bool:
     try:
         is_covered = covers(rule.call, bounds_of(rule), interrupt.proposal, interrupt.verdicts)
         if is_covered and not needs_second_factor(interrupt):
+            if interrupt.run.planted:  # were it left open, the rule's preview would show what it is
+                withdraw_covered(interrupt_pk=interrupt.pk, now=clock.now())
+                return False
             resume_gateway.submit_rule_decision(rule, interrupt)
             return True
     except RuleCannotDecide:

@@ -17,7 +17,8 @@ from ledger.exact_json import dumps
 from reviewqueue import permissions
 from reviewqueue.queries.insights.csv_export import inert_cell
 from runs.configuration_history import REMOVED
-from runs.models import ConfigurationRecord
+from runs.models import ConfigurationRecord, PlantedRequest
+from runs.planted_requests import KIND as KIND_OF_PLANTED
 
 PAGE_SIZE = 50
 MAX_EXPORTED = 10_000
@@ -60,8 +61,11 @@ def can_read(person: AbstractUser) -> bool:
 
 
 def visible_records(person: AbstractUser) -> QuerySet[ConfigurationRecord]:
-    """Return the records that the person can read."""
-    records = ConfigurationRecord.objects.select_related("agent", "queue")
+    """Return the records that the person can read. Those of other people's open planted requests are hidden."""
+    hidden = PlantedRequest.objects.filter(outcome="").exclude(planted_by=person.pk)
+    records = ConfigurationRecord.objects.select_related("agent", "queue").exclude(
+        kind=KIND_OF_PLANTED, subject__in=hidden.values("pk")
+    )
     if permissions.is_operator(person):
         return records
     agents = list(permissions.owned_agents(person).values_list("pk", flat=True))

@@ -17,7 +17,7 @@ from django.db.models import Func, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast, Coalesce, Substr
 
 from ledger import exact_json
-from runs.models import Agent, CallLabel, Interrupt, Run
+from runs.models import Agent, CallLabel, Interrupt, PlantedRequest, Run
 
 SEARCHED = 10_000  # rows of a list, in its order
 #: Requests that search terms can name by an id or a key.
@@ -124,7 +124,8 @@ def search(looked_at: QuerySet[Interrupt], filters: InboxFilters) -> QuerySet[In
     if not filters.terms:
         return looked_at
     call = Substr(Cast("proposal", TextField()), 1, SEARCHED_OF_A_CALL)
-    optional = (Coalesce("queue__slug", Value("")), Coalesce(call, Value("")))
+    shown_key = Coalesce("planted__run_key", Value(""))  # as for people; its run has none
+    optional = (Coalesce("queue__slug", Value("")), Coalesce(call, Value("")), shown_key)
     searched_text = _JoinedText("title", "reason", "agent__slug", "key", "external_id", "run__key", *optional)
     found = looked_at.alias(call_text=call, searched_text=searched_text)
     labels = filters.labels
@@ -143,6 +144,11 @@ def named_keys(terms: list[str]) -> QuerySet[Any, Any]:
     by_key = Run.objects.filter(agent__in=Agent.objects.values("pk"), key__in=terms)
     runs = (Run.objects.filter(public_id__in=terms), by_key)
     found = [Interrupt.objects.filter(run__in=of.values("pk")).values("pk") for of in runs]
+    found.append(
+        Interrupt.objects.filter(pk__in=PlantedRequest.objects.filter(run_key__in=terms).values("interrupt")).values(
+            "pk"
+        )
+    )
     return Interrupt.objects.filter(public_id__in=terms).values("pk").union(*found)
 
 

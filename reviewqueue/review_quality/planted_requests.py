@@ -48,7 +48,8 @@ STATUS_LABELS = {
     PlantedOutcome.WITHDRAWN: "Withdrawn",
     PlantedOutcome.EXPIRED: "Withdrawn at its deadline",
 }
-_LONGEST_START = timedelta(hours=1)
+#: A run that asked later would be in lists before the runs that began after it: the id of its copy is newer.
+_LONGEST_START = timedelta(seconds=5)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -104,7 +105,7 @@ def find_example(person: AbstractUser, interrupt_id: str) -> Interrupt | None:
     found = permissions.visible_interrupt(person, interrupt_id) if interrupt_id else None
     if found is None or found.kind != Kind.APPROVAL or not permissions.is_lead_of(person, found.queue):
         return None
-    return Interrupt.objects.select_related("queue", "agent", "run", "checkpoint", "schema").get(pk=found.pk)
+    return Interrupt.objects.select_related("queue", "agent", "run", "checkpoint", "schema", "policy").get(pk=found.pk)
 
 
 def plant(person: AbstractUser, **written: Any) -> PlantedRequest:
@@ -175,6 +176,11 @@ def _source(person: AbstractUser, interrupt_id: str, queue: Queue) -> Interrupt:
         raise PayloadInvalid.at(
             "/copy_of", "must be the first request of its run, before any effect: reviewers would recognise the copy"
         )
+    if source.assignees.exists():
+        raise PayloadInvalid.at("/copy_of", "must not be assigned: a copy is for all reviewers of the queue")
+    if source.checkpoint.number and source.created_at - run.created_at > _LONGEST_START:
+        seconds = int(_LONGEST_START.total_seconds())
+        raise PayloadInvalid.at("/copy_of", f"must be of a run that asked within {seconds} seconds of its start")
     return source
 
 
@@ -199,7 +205,7 @@ def _copy(stated: Written, source: Interrupt, queue: Queue) -> NewPlantedRequest
         priority=source.priority,
         metadata=source.metadata,
         request_digest=digest({"planted": str(uuid.uuid4())}),
-        wish=RequestedTerms(queue=queue.slug, risk=source.risk, quorum=source.quorum),
+        wish=_wish(source, queue),
     )
     before_asking = min(max(source.created_at - run.created_at, timedelta(0)), _LONGEST_START)
     like = PlantedRun(
@@ -210,6 +216,8 @@ def _copy(stated: Written, source: Interrupt, queue: Queue) -> NewPlantedRequest
         metadata=run.metadata,
         step=source.checkpoint.step,
         state=source.checkpoint.state,
+        replay_from=source.checkpoint.replay_from,
+        format=source.checkpoint.format,
         suspended_after=None if is_ask else before_asking,
     )
     return NewPlantedRequest(
@@ -220,6 +228,20 @@ def _copy(stated: Written, source: Interrupt, queue: Queue) -> NewPlantedRequest
         fault=stated.fault.strip(),
         expected=list(dict.fromkeys(stated.expected)),
         copied_from=source,
+    )
+
+
+def _wish(source: Interrupt, queue: Queue) -> RequestedTerms:
+    """Return the terms that the agent stated. An escalation changed the deadline, and an amendment can have changed it."""
+    shown_first = source.revisions.order_by("state_version").values_list("deadline", flat=True).first()
+    lasted = (shown_first or source.deadline) - source.created_at
+    is_own_deadline = source.level == 0 and lasted != source.policy.deadline_default
+    return RequestedTerms(
+        queue=queue.slug,
+        deadline_in=lasted if is_own_deadline else None,
+        on_expiry=None if source.on_expiry == {"do": source.policy.on_expiry} else source.on_expiry,
+        risk=source.risk,
+        quorum=source.quorum,
     )
 
 

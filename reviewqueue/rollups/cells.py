@@ -50,6 +50,8 @@ REPEATED, ENDED = "repeated", "ended"
 OPEN, OLDEST, UNKNOWN = "open", "oldest", "unknown"
 #: Open planted requests, which people must not recognise by a count that leaves them out. No agent's figures have them.
 OPEN_PLANTED = "open_planted"
+#: Decisions on planted requests, for the same reason: a refused one leaves its request open.
+DECISIONS_PLANTED = "decisions_planted"
 
 ENDING_SOON = timedelta(hours=2)
 #: Ranges of an interrupt's age: from the first, to less than the second; ``None``: without an end.
@@ -192,15 +194,17 @@ def _closed(rows: CountedRows) -> Rows:
 
 def _decisions(rows: CountedRows) -> Rows:
     """Submitted decisions by status and code; their bucket is 1 if a person submitted them."""
-    submitted = Decision.objects.filter(
-        rows.of_interrupts("interrupt"), rows.within("created_at"), interrupt__planted=None
-    )
+    submitted = Decision.objects.filter(rows.of_interrupts("interrupt"), rows.within("created_at"))
     found = _of_day(submitted, "created_at").annotate(
-        of_person=ExpressionWrapper(Q(by__isnull=False), output_field=BooleanField())
+        of_person=ExpressionWrapper(Q(by__isnull=False), output_field=BooleanField()),
+        is_planted=ExpressionWrapper(Q(interrupt__planted__isnull=False), output_field=BooleanField()),
     )
-    columns = ("day", "interrupt__agent", "interrupt__queue", "status", "code", "of_person")
-    for day, agent, queue, status, code, of_person, number in found.values_list(*columns).annotate(n=Count("pk")):
-        yield day, agent, queue, DECISIONS, f"{status} {code}", int(of_person), number
+    columns = ("day", "interrupt__agent", "interrupt__queue", "status", "code", "of_person", "is_planted")
+    for day, agent, queue, status, code, of_person, is_planted, number in found.values_list(*columns).annotate(
+        n=Count("pk")
+    ):
+        measure = DECISIONS_PLANTED if is_planted else DECISIONS
+        yield day, agent, queue, measure, f"{status} {code}", int(of_person), number
 
 
 def _closing(rows: CountedRows) -> Rows:

@@ -35,7 +35,7 @@ def unexamined_requests(rule: StandingRule, *, now: datetime) -> QuerySet[Interr
     """Return the open requests in the rule's scope whose present version it was not compared with.
 
     Those that the rule can never decide, by their policy, the current one or their initiator, are left out: they would
-    take the places of others in each sweep.
+    take the places of others in each sweep. Planted requests are compared as others are; a rule withdraws them.
     """
     try:
         policy = current_policy(rule.agent, rule.reason)
@@ -48,7 +48,6 @@ def unexamined_requests(rule: StandingRule, *, now: datetime) -> QuerySet[Interr
     scope = requests_in_scope(queue=rule.queue_id, agent=rule.agent_id, reason=rule.reason)
     waiting = scope.filter(are_free(now=now), status=InterruptStatus.WAITING, deadline__gt=now)
     decidable = waiting.filter(own_policy_allows(), risk__in=risks).exclude(run__initiator=rule.made_by_id)
-    decidable = decidable.filter(run__planted=None)
     return decidable.filter(~Exists(examined))
 
 

@@ -132,7 +132,7 @@ def _count_state_characters(claimed: list[ClaimedRun]) -> int:
 @use_case
 def claim_continuation_by_id(request: ClaimRequest, *, continuation_id: str) -> ClaimedRun | NotReady:
     """Claim a named continuation. Raises ``AlreadyClaimed``, ``NotReady``, ``IncompatibleVersion``, ``NotFound``."""
-    run = locked_runs().filter(agent=request.agent, continuations__public_id=continuation_id).first()
+    run = locked_runs().filter(agent=request.agent, planted=None, continuations__public_id=continuation_id).first()
     if run is None:
         raise NotFound
     now = clock.now()
@@ -227,6 +227,7 @@ def _versions(code_versions: set[str]) -> dict[str, str]:
 def _ready(count: int) -> Q:
     """Return the filter for runs that a worker with ``count`` code versions can claim at the time of the query."""
     is_offered = Q(
+        planted=None,
         continuations__agent=prepared_queries.int_parameter("agent"),
         continuations__status=ContinuationStatus.READY,
         continuations__not_before__lte=prepared_queries.StatementTime(),
@@ -333,7 +334,10 @@ def _hold_changed_records(run: Run, continuation: Continuation, changed: str, *,
 def _find_repeated_claims(request: ClaimRequest) -> list[ClaimedRun]:
     """Return what this request already claimed, in case its response was lost."""
     leased = Continuation.objects.filter(
-        agent=request.agent, request_key=request.request_key, status=ContinuationStatus.LEASED
+        agent=request.agent,
+        request_key=request.request_key,
+        status=ContinuationStatus.LEASED,
+        run__planted=None,
     )
     claimed, now = [], clock.now()
     for continuation in leased.select_related("run", "checkpoint__file").order_by("id"):

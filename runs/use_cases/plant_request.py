@@ -6,6 +6,7 @@ nothing continues it, and ``Run.planted`` keeps it out of everything that an age
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib.auth.models import AbstractBaseUser
 
 from ledger.actors import agent_actor, person_actor
+from ledger.digests import digest
 from ledger.errors import NotFound, Refusal
 from ledger.public_ids import new_id
 from ledger.transactions import assert_in_transaction, use_case
@@ -54,6 +56,8 @@ class PlantedRun:
     metadata: dict[str, Any] = field(default_factory=dict)
     step: str = "ask"
     state: Any = None
+    replay_from: str = ""
+    format: str = "json"
     suspended_after: timedelta | None = None
 
 
@@ -94,7 +98,14 @@ def plant_request(
         created_at=began,
     )
     planned = plan_interrupts(run, [new.wait], agent=agent, check_assignees=check_assignees, now=now, at="")
-    snapshot = Snapshot(step=like.step, state=like.state, code_version=like.code_version)
+    snapshot = Snapshot(
+        step=like.step,
+        state=like.state,
+        replay_from=like.replay_from,
+        format=like.format,
+        code_version=like.code_version,
+        request_digest="" if like.suspended_after is None else digest({"planted": str(uuid.uuid4())}),
+    )
     origin = {"initiator": None if run.initiator is None else run.initiator.get_username()}
     if like.suspended_after is None:
         checkpoint = write_checkpoint(run, snapshot, number=0, now=began)
@@ -162,3 +173,12 @@ def withdraw_planted(*, planted_pk: int, person: AbstractBaseUser, now: datetime
     outcome = PlantedOutcome.WITHDRAWN
     close_undecided(run, interrupt, row, outcome=outcome, actor=person_actor(person), now=now)
     return None
+
+
+@use_case
+def withdraw_covered(*, interrupt_pk: int, now: datetime) -> None:
+    """Withdraw an open planted request that a standing rule would decide if it were the agent's."""
+    run, interrupt = lock_run_and_interrupt(interrupt_pk)
+    row = find_planted(run, interrupt)
+    if row is not None and interrupt.status == InterruptStatus.WAITING:
+        close_undecided(run, interrupt, row, outcome=PlantedOutcome.WITHDRAWN, actor=SYSTEM, now=now)

@@ -10,22 +10,40 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import IntegrityError, transaction
 
 from ledger import clock
-from ledger.errors import NotFound, PayloadInvalid
+from ledger.errors import NotFound, PayloadInvalid, Refusal
 from reviewqueue import permissions, reviewer_actions
 from reviewqueue.models import Delivery, Notification
 from reviewqueue.notifications import derivation
 from reviewqueue.operations import rule_sweep
 from reviewqueue.operations.doctor.row_consistency import inconsistent_runs
+from reviewqueue.permissions import VisibleScope
+from reviewqueue.queries import audit_log
 from reviewqueue.queries.evidence_export import evidence_of_decision, evidence_of_run
+from reviewqueue.queries.inbox_filters import InboxFilters, apply_filters, named_keys
 from reviewqueue.queries.insights import read_insights
+from reviewqueue.queries.insights.decisions import count_refused
 from reviewqueue.queries.insights.scope import insights_scope
+from reviewqueue.queries.insights.stored_cells import read_cells
 from reviewqueue.review_quality import planted_requests
 from reviewqueue.webhooks import outbox
 from runs import timeline
 from runs.errors import NotPermitted, RecordChanged, UndoTooLate
-from runs.models import ConfigurationRecord, Continuation, Decision, Event, Feed, Interrupt, Permit, PlantedRequest, Run
+from runs.models import (
+    Assignee,
+    Checkpoint,
+    ConfigurationRecord,
+    Continuation,
+    Decision,
+    Event,
+    Feed,
+    Interrupt,
+    Permit,
+    PlantedRequest,
+    Run,
+)
 from runs.use_cases.control_run import restart_run
 from runs.use_cases.expire import expire_due_interrupts
 from tests import builders
@@ -158,9 +176,10 @@ def test_it_is_withdrawn_by_its_lead_and_at_its_deadline():
     assert not Event.objects.filter(type__in=["interrupt.escalated", "interrupt.expired"]).exists()
 
 
-def test_standing_rules_never_decide_it():
+def test_a_standing_rule_that_covers_it_withdraws_it_and_never_decides_it():
     lead = a_lead()
     builders.a_reviewer()
+    builders.a_policy(standing_rules="medium")
     example = a_refund("900")
     row = a_planted_request(lead, copy_of=example, arguments={"amount": "12.50", "currency": "EUR"})
     rule = a_standing_rule(lead)
@@ -168,7 +187,9 @@ def test_standing_rules_never_decide_it():
     with pytest.raises(PayloadInvalid, match="standing rule"):
         a_planted_request(lead, copy_of=example, arguments={"amount": "13.50", "currency": "EUR"})
     assert rule.made_by == lead
-    assert Interrupt.objects.get(pk=row.interrupt_id).status == "waiting"
+    row.refresh_from_db()
+    assert row.outcome == "withdrawn"
+    assert not Decision.objects.filter(interrupt=row.interrupt_id).exists()
 
 
 @pytest.mark.parametrize(
@@ -213,6 +234,88 @@ def test_a_mark_that_was_changed_in_the_database_stops_the_decision():
         builders.decide(row.interrupt, builders.a_reviewer(), "approve")
 
 
+def test_the_database_refuses_a_permit_and_a_continuation_of_it():
+    row = a_planted_request()
+    interrupt = Interrupt.objects.select_related("run", "checkpoint").get(pk=row.interrupt_id)
+    builders.decide(interrupt, builders.a_reviewer(), "approve", door="page")
+    run, now = interrupt.run, clock.now()
+    continuation = Continuation(
+        public_id="cnt_1", run=run, agent=run.agent, checkpoint=interrupt.checkpoint, status="ready", not_before=now
+    )
+    permit = Permit(
+        public_id="prm_1", run=run, decision=Decision.objects.get(), call={}, digest="rq1:", valid_until=now
+    )
+    for refused in (continuation, permit):
+        with pytest.raises(IntegrityError, match="planted"), transaction.atomic():
+            refused.save(force_insert=True)
+
+
+def test_a_failed_batch_of_planted_requests_stops_no_other_notifications(settings, monkeypatch):
+    settings.EMAIL_HOST = "localhost"
+    example = an_example()
+    outbox.publish_events(seconds=5)
+
+    def fail():
+        raise ValueError
+
+    monkeypatch.setattr(derivation, "derive_planted_batch", fail)
+    derivation.derive_notifications(seconds=5)
+    assert Notification.objects.filter(interrupt=example).exists()
+
+
+def test_a_planted_request_that_is_assigned_to_its_lead_has_people_who_can_decide_it():
+    lead, other = a_lead(), a_lead("lia@example.org")
+    row = a_planted_request(lead)
+    Assignee.objects.create(interrupt=row.interrupt, person=lead)
+    interrupt = Interrupt.objects.get(pk=row.interrupt_id)
+    assert permissions.why_not_decide(other, interrupt) is None
+    assert "lia@example.org" in permissions.who_can_decide(interrupt)
+
+
+def test_a_copy_has_the_checkpoint_the_deadline_and_the_expiry_of_its_model():
+    builders.a_reviewer()
+    example = builders.a_waiting_interrupt()
+    with without_triggers():
+        Interrupt.objects.filter(pk=example.pk).update(deadline=example.created_at + timedelta(hours=3))
+        Checkpoint.objects.filter(pk=example.checkpoint_id).update(format="json", replay_from="plan")
+    planted = a_planted_request(copy_of=example).interrupt
+    planted = Interrupt.objects.select_related("checkpoint").get(pk=planted.pk)
+    assert planted.deadline - planted.created_at == timedelta(hours=3)
+    assert planted.checkpoint.replay_from == "plan"
+    assert bool(planted.checkpoint.request_digest) == bool(planted.checkpoint.number)
+
+
+def test_models_that_no_copy_can_imitate_are_refused():
+    example = an_example()
+    assigned = Assignee.objects.create(interrupt=example, person=builders.a_reviewer())
+    with pytest.raises(PayloadInvalid, match="assigned"):
+        a_planted_request(copy_of=example)
+    with without_triggers():
+        assigned.delete()
+    Run.objects.filter(pk=example.run_id).update(created_at=example.created_at - timedelta(minutes=1))
+    with pytest.raises(PayloadInvalid, match="within 5 seconds"):
+        a_planted_request(copy_of=example)
+
+
+def test_the_key_that_is_shown_finds_it():
+    row = a_planted_request()
+    key = row.run_key
+    assert key
+    asked = InboxFilters(text=key)
+    found = apply_filters(Interrupt.objects.all(), asked, order=("id",))
+    assert row.interrupt_id in found.values_list("pk", flat=True)
+    assert row.interrupt_id in named_keys([key]).values_list("pk", flat=True)
+
+
+def test_the_audit_log_shows_it_to_others_when_it_is_closed():
+    lead, operator = a_lead(), builders.a_person("ops@example.org", "operators")
+    row = a_planted_request(lead)
+    kind = {"kind": "planted_request"}
+    assert not audit_log.visible_records(operator).filter(**kind).exists()
+    planted_requests.withdraw(lead, row.public_id)
+    assert audit_log.visible_records(operator).filter(**kind).count() == 2
+
+
 # --- figures, and who reads them ---------------------------------------------------------------------------------------
 
 
@@ -241,6 +344,18 @@ def test_only_the_reviewer_and_the_leads_of_the_queue_read_the_figures():
         ("leo@example.org", "finance-leads"),
     ):
         assert _figures(builders.a_person(address, *groups)) == []
+
+
+def test_people_see_refused_decisions_on_it_and_agents_do_not():
+    lead, ana = a_lead(), builders.a_reviewer()
+    row = a_planted_request(lead)
+    with pytest.raises(Refusal):
+        builders.decide(row.interrupt, ana, "approve", version=7, door="page")
+    assert Decision.objects.get().status == "stale"
+    agent = VisibleScope(agents=frozenset([row.interrupt.agent_id]))
+    for visible, number in ((permissions.read_scope(ana), 1), (agent, 0)):
+        scope = insights_scope(visible=visible, days=7, now=clock.now())
+        assert count_refused(scope, read_cells(scope)).total == number
 
 
 def test_page_api_and_csv_have_the_figures_of_their_reader_only(client):

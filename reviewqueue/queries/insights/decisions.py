@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db.models import Count
@@ -67,8 +68,11 @@ class RefusedDecisions:
 
 
 def count_refused(scope: Scope, counted: ScopeCells) -> RefusedDecisions:
-    """Return the refused decisions of the period."""
-    decisions = counted.sums(cells.DECISIONS, lambda cell: (cell.bucket, cell.part), since=scope.since.date())
+    """Return the refused decisions of the period. For people they include those on planted requests."""
+    is_person = scope.visible.person is not None
+    decisions = Counter[Any]()
+    for measure in (cells.DECISIONS, cells.DECISIONS_PLANTED) if is_person else (cells.DECISIONS,):
+        decisions += counted.sums(measure, lambda cell: (cell.bucket, cell.part), since=scope.since.date())
     of_people = {part: number for (is_person, part), number in decisions.items() if is_person}
     by_code = [(*part.split(" ", 1), number) for part, number in of_people.items()]
     ordered = sorted((row for row in by_code if row[0] in REFUSED), key=lambda row: (-row[2], row[1], row[0]))

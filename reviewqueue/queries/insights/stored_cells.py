@@ -20,10 +20,13 @@ from reviewqueue.rollups.cells import STALE_AFTER, Cell, CountedRows
 
 #: Measures that are shown by day or week.
 _BY_DAY = (cells.RESUMED, cells.KEPT, cells.LOST, cells.SKIPPED, cells.AGAIN)
-_OF_PERIOD = (cells.CLOSED, cells.DECISIONS, cells.DECIDING, cells.LOAD, cells.LOAD_TIME, cells.REPEATED)
+_OF_PERIOD = (
+    *(cells.CLOSED, cells.DECISIONS, cells.DECISIONS_PLANTED, cells.DECIDING, cells.LOAD, cells.LOAD_TIME),
+    cells.REPEATED,
+)
 _OF_PRESENT = (cells.OPEN, cells.OPEN_PLANTED, cells.UNKNOWN)
 #: Measures of interrupts, whose cells have one queue at most.
-_OF_INTERRUPTS = (cells.CLOSED, cells.DECISIONS, cells.OPEN, cells.OPEN_PLANTED)
+_OF_INTERRUPTS = (cells.CLOSED, cells.DECISIONS, cells.DECISIONS_PLANTED, cells.OPEN, cells.OPEN_PLANTED)
 
 
 @dataclass(frozen=True, kw_only=True)
