@@ -125,8 +125,8 @@ def test_the_tool_finds_what_is_not_marked(tmp_path: Path):
     assert [text for _, text in translations.unmarked_in_code(module)] == ["A sentence of it"]
 
 
-#: Templates of internals and of the API, and attributes without their element.
-ENGLISH = ("admin/", "api_docs.html", "problem.html", "forms/_aria_attributes.html")
+#: Templates of the API, and attributes without their element.
+ENGLISH = ("api_docs.html", "problem.html", "forms/_aria_attributes.html")
 
 
 def test_every_text_of_a_template_is_marked():

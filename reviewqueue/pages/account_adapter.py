@@ -24,6 +24,7 @@ from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.translation import gettext as _
 
 from reviewqueue.accounts import second_factors
 from reviewqueue.notifications.account_mail import create_account_notification
@@ -59,7 +60,7 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         if second_factors.has_second_factor(user):
             return by_factor
         if not methods and settings.OIDC_ISSUER:
-            return [{"id": "sign_on", "description": "Sign in again", "url": reverse("sign_on")}]
+            return [{"id": "sign_on", "description": _("Sign in again"), "url": reverse("sign_on")}]
         return methods
 
     def is_reauthentication_required(self, *, app: str, **more: Any) -> bool:

@@ -82,8 +82,8 @@ def describe_call_in_a_list(name: str, call: Mapping[str, Any] | None, labels: L
     called = (
         format_html("<code>{}</code>", hidden_characters.render_exact(name, one_line=True)) if name else _("A call")
     )
-    sentence = format_html("{}, too long for a list", called)
-    plain = f"{hidden_characters.mark_hidden_plain(name) or 'A call'}, too long for a list"
+    sentence = format_html(_("{call}, too long for a list"), call=called)
+    plain = _("{call}, too long for a list").format(call=hidden_characters.mark_hidden_plain(name) or _("A call"))
     return CallText(name=name, sentence=sentence, plain=plain, arguments=(), is_labelled=False)
 
 
