@@ -17,7 +17,23 @@ from ledger.errors import Refusal
 _MESSAGES = (
     gettext_noop("is missing"),
     gettext_noop("choose one"),
+    gettext_noop("is missing: {verdict} needs a reason"),
+    gettext_noop("is missing: say why you make the rule"),
+    gettext_noop("is missing: say why you revoke the rule"),
     gettext_noop("is not allowed here"),
+    gettext_noop("is not allowed for verdict {verdict}"),
+    gettext_noop("must be in the future"),
+    gettext_noop("must be from 1 to {text}"),
+    gettext_noop("must be at most {text} days from now"),
+    gettext_noop("must have 1 to {text} characters"),
+    gettext_noop("must have no NUL character"),
+    gettext_noop("must have at most {text} bounds"),
+    gettext_noop("is too long to be saved. Search for a shorter text"),
+    gettext_noop("must be a queue that you lead"),
+    gettext_noop("must be an agent that had a request in {text}"),
+    gettext_noop("has a policy that lets no standing rule decide (standing_rules: never)"),
+    gettext_noop("must end before the deadline of the request"),
+    gettext_noop("must be the digest of a file that you attached here"),
     gettext_noop("must not be empty"),
     gettext_noop("must match the pattern {text}"),
     gettext_noop("is in the list more than once"),
@@ -88,6 +104,7 @@ _REFUSALS = (
     gettext_noop("You saw version {one}; the current version is {other}."),
     gettext_noop("Another decision was accepted first."),
     gettext_noop("{text} has already decided this: {verdict}."),
+    gettext_noop("Your vote is already counted: {one} of {other}. Other people must cast the remaining votes."),
     gettext_noop("Your vote is already counted. Other people must cast the remaining votes."),
     gettext_noop("The deadline of this request has passed. Nothing was done."),
     gettext_noop("The agent withdrew this request. No decision is needed."),
@@ -98,7 +115,14 @@ _REFUSALS = (
     gettext_noop("The call has hidden or look-alike characters. Read it, then confirm that you have seen them."),
     gettext_noop("You started this run, so another person must decide."),
     gettext_noop("You planted this request, so another person must decide it."),
+    gettext_noop("Another reviewer has claimed this request until {other} UTC."),
+    gettext_noop("{text} has claimed this request until {other} UTC."),
     gettext_noop("Another reviewer has claimed this request."),
+    gettext_noop("A response needs a message."),
+    gettext_noop("The policy requires a reason."),
+    gettext_noop("An edit needs the changed arguments."),
+    gettext_noop("The answer needs an input."),
+    gettext_noop("The person who approved this may no longer approve it. Ask again, for the reason {text}."),
     gettext_noop("The answer does not match the schema of the request."),
     gettext_noop("The policy of this reason does not allow this."),
     gettext_noop("No user can decide this request: its queue has no members, or all of them are excluded."),
@@ -184,7 +208,11 @@ _VERDICTS = {
     "answer": pgettext_lazy("decided", "answer"),
     "decline": pgettext_lazy("decided", "decline"),
 }
-_PARTS = {"count": _COUNT, "kind": rf"(?:{_KIND})(?: or (?:{_KIND}))*"}
+_PARTS = {
+    "verdict": "|".join(_VERDICTS),
+    "count": _COUNT,
+    "kind": rf"(?:{_KIND})(?: or (?:{_KIND}))*",
+}
 
 
 def _pattern(message: str) -> re.Pattern[str]:
@@ -209,6 +237,9 @@ def translate_problem(message: str) -> str:
 
 def refusal_text(refusal: Refusal) -> str:
     """Return the sentence of a refusal in the reader's language."""
+    for problem in refusal.errors:
+        if refusal.detail == f"{problem.pointer} {problem.message}.":
+            return f"{problem.pointer} {translate_problem(problem.message)}."
     return _translate(refusal.detail, _REFUSAL_PATTERNS)
 
 
