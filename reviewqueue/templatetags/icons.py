@@ -17,6 +17,7 @@ from django.utils.translation import pgettext_lazy
 
 from reviewqueue.pages import code_labels
 from reviewqueue.text import people
+from reviewqueue.text.problem_texts import void_reason_text
 
 register = template.Library()
 
@@ -121,6 +122,11 @@ def outcome_icon(status: str) -> str:
 @register.filter
 def outcome_label(status: str) -> str:
     return str(_OUTCOME_LABELS.get(str(status), status))
+
+
+@register.filter
+def void_reason(reason: str) -> str:
+    return void_reason_text(reason)
 
 
 @register.filter

@@ -193,6 +193,25 @@ _KINDS = (
     gettext_noop("a UUID such as 2eb8aa08-aa98-11ea-b4aa-73b441d16380"),
 )
 
+#: Why a permit or a continuation is void, as it is stored.
+_VOID_REASONS = (
+    gettext_noop("the run is {status}"),
+    gettext_noop("the run is completed"),
+    gettext_noop("its worker released it"),
+    gettext_noop("its lease was lost"),
+    gettext_noop("it was handed back"),
+    gettext_noop("nothing can be compensated now"),
+    gettext_noop("authority was lost"),
+    gettext_noop("a fact changed"),
+    gettext_noop("undone"),
+    gettext_noop("replaced by the permit {text}"),
+)
+_STATUSES = {
+    "cancelled": pgettext_lazy("run", "cancelled"),
+    "completed": pgettext_lazy("run", "completed"),
+    "failed": pgettext_lazy("run", "failed"),
+    "expired": pgettext_lazy("run", "expired"),
+}
 _COUNTED: dict[str, Callable[[int], str]] = {
     "character": lambda number: ngettext("{number} character", "{number} characters", number),
     "entr": lambda number: ngettext("{number} entry", "{number} entries", number),
@@ -210,6 +229,7 @@ _VERDICTS = {
 }
 _PARTS = {
     "verdict": "|".join(_VERDICTS),
+    "status": "|".join(_STATUSES),
     "count": _COUNT,
     "kind": rf"(?:{_KIND})(?: or (?:{_KIND}))*",
 }
@@ -227,6 +247,7 @@ def _pattern(message: str) -> re.Pattern[str]:
 
 
 _PATTERNS = [(message, _pattern(message)) for message in _MESSAGES]
+_VOID_PATTERNS = [(reason, _pattern(reason)) for reason in _VOID_REASONS]
 _REFUSAL_PATTERNS = [(sentence, _pattern(sentence)) for sentence in _REFUSALS]
 
 
@@ -241,6 +262,11 @@ def refusal_text(refusal: Refusal) -> str:
         if refusal.detail == f"{problem.pointer} {problem.message}.":
             return f"{problem.pointer} {translate_problem(problem.message)}."
     return _translate(refusal.detail, _REFUSAL_PATTERNS)
+
+
+def void_reason_text(reason: str) -> str:
+    """Return why a permit or a continuation is void, in the reader's language. A reason that a person gave stays."""
+    return _translate(reason, _VOID_PATTERNS)
 
 
 def _translate(message: str, patterns: list[tuple[str, re.Pattern[str]]]) -> str:
@@ -259,8 +285,8 @@ def _translated(name: str, value: str) -> str:
         number, noun = value.split()
         form = next(form for stem, form in _COUNTED.items() if noun.startswith(stem))
         return form(int(number)).format(number=number)
-    if name == "verdict":
-        return str(_VERDICTS.get(value, value))
+    if name in ("verdict", "status"):
+        return str((_VERDICTS if name == "verdict" else _STATUSES)[value])
     return translate_kind(value) if name == "kind" else value
 
 
