@@ -253,7 +253,7 @@ class LoginRequiredSavingDraft(LoginRequiredMiddleware):
         """Redirect to the sign-in page; htmx gets a header instead, so that it never renders that page inside a row."""
         if getattr(view_func, _POLLED, False):
             # A script polls this view: a redirect would leave the page and lose unsent input.
-            return HttpResponse(_SESSION_ENDED, status=403)
+            return HttpResponse(str(_SESSION_ENDED), status=403)
         back = request.get_full_path()
         if request.method == "POST" and is_decision_view(view_func):
             back = page_of_decision_form(request)
