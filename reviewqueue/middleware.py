@@ -30,6 +30,7 @@ from django.urls import get_resolver, reverse
 from django.urls.resolvers import ResolverMatch
 from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
+from django.utils.translation import gettext_lazy
 from django_htmx.http import HttpResponseClientRedirect
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -49,7 +50,9 @@ _API = "/api/v1/"
 #: Paths without a page rate limit: the API has limits of its own; probes and static files need none.
 _NOT_PAGES = ("/api/", "/healthz", "/readyz", "/metrics", "/static/")
 _ACCOUNT = "/account/"
-_SESSION_ENDED = "Your session has expired, so no draft is saved. Submit your input to sign in and keep it."
+_SESSION_ENDED = gettext_lazy(
+    "Your session has expired, so no draft is saved. Submit your input to sign in and keep it."
+)
 _KEEPS_DRAFT = "keeps_draft_at_sign_in"
 _POLLED = "polled_by_script"
 _PUBLIC_ID = re.compile(r"[a-z]{3}_[0-9a-z]{1,36}")
@@ -250,7 +253,7 @@ class LoginRequiredSavingDraft(LoginRequiredMiddleware):
         """Redirect to the sign-in page; htmx gets a header instead, so that it never renders that page inside a row."""
         if getattr(view_func, _POLLED, False):
             # A script polls this view: a redirect would leave the page and lose unsent input.
-            return HttpResponse(_SESSION_ENDED, status=403)
+            return HttpResponse(str(_SESSION_ENDED), status=403)
         back = request.get_full_path()
         if request.method == "POST" and is_decision_view(view_func):
             back = page_of_decision_form(request)

@@ -348,7 +348,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = True
 LANGUAGE_CODE = "en"
-LANGUAGES = [("en", "English")]  # the offered languages; ("de", "Deutsch") follows when its catalogue is complete
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # the offered languages; a test requires their catalogues
 FORMAT_MODULE_PATH = "reviewqueue.formats"  # every time that Django formats has its zone
 
 DEFAULT_EXCEPTION_REPORTER = "reviewqueue.operations.error_reports.ErrorReporter"

@@ -7,6 +7,16 @@
   const remember = (name, value) => {
     document.cookie = `${name}=${value}; path=/; max-age=${YEAR}; samesite=lax`;
   };
+  // A text of a page in the reader's language, with values: {number: 1} takes the text NAME-one if there is one.
+  const texts = new Map();
+  for (const element of document.getElementById("script-texts")?.content.children ?? []) {
+    texts.set(element.dataset.name, element.textContent.replace(/\s+/g, " ").trim());
+  }
+  window.reviewQueueText = (name, values = {}) => {
+    const text = (values.number === 1 && texts.get(`${name}-one`)) || (texts.get(name) ?? "");
+    return text.replace(/\{(\w+)\}/g, (whole, key) => values[key] ?? whole);
+  };
+
   const recall = (name) => document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1);
 
   // The server renders times in the reader's zone; until it knows the zone it uses UTC.
@@ -67,7 +77,7 @@
       else control.value = value;
       control.dispatchEvent(new Event("input", { bubbles: true }));
     }
-    if (lost.length) warn(`This was not sent, because you entered it after you pressed the button: ${lost.join("; ")}`);
+    if (lost.length) warn(reviewQueueText("not-sent", { values: lost.join("; ") }));
   });
 
   // A whole page in response to a request for a fragment (sign-in, after the session has expired) is never swapped in:
@@ -77,25 +87,24 @@
     event.detail.shouldSwap = false;
     if (event.detail.xhr.status === 404) return gone(event.detail.target);
     if ([400, 413].includes(event.detail.xhr.status)) {
-      return warn("Nothing was submitted: the form is larger than this server accepts. Your input is still here.");
+      return warn(reviewQueueText("form-too-large"));
     }
-    warn("Nothing was submitted: your session has expired, or you have no permission. Your input is still here.", "Sign in in a new tab");
+    warn(reviewQueueText("not-submitted-signed-out"), reviewQueueText("sign-in"));
   });
 
   // The reader is signed in but cannot see the request any more: signing in again would not help.
   function gone(target) {
     if (target.matches("[data-live]")) return; // live.js shows a notice
-    const message = "you cannot see this request any more.";
-    if (target.matches(".saved")) target.textContent = `Your draft is not saved: ${message}`;
-    else warn(`Nothing was submitted: ${message} Your input is still here.`);
+    if (target.matches(".saved")) target.textContent = reviewQueueText("draft-not-saved");
+    else warn(reviewQueueText("not-submitted-gone"));
   }
 
   document.addEventListener("htmx:sendError", (event) => {
     if (event.target.closest("[data-live]")) return;
-    warn("The server cannot be reached. Nothing was submitted; your input is still here.");
+    warn(reviewQueueText("unreachable"));
   });
   document.addEventListener("htmx:responseError", (event) => {
-    if (event.detail.xhr.status >= 500 && !event.target.closest("[data-live]")) warn("Server error. Open the request again to see what was stored.");
+    if (event.detail.xhr.status >= 500 && !event.target.closest("[data-live]")) warn(reviewQueueText("server-error"));
   });
 
   document.addEventListener("reviewqueue:warn", (event) => warn(event.detail.message, event.detail.link));

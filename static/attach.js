@@ -11,7 +11,7 @@
     input.files = one.files;
     input.dispatchEvent(new Event("change", { bubbles: true }));
     if (files.length > 1) {
-      const message = `A field takes one file: only ${files[0].name} was taken, the other files were not.`;
+      const message = reviewQueueText("one-file", { name: files[0].name });
       document.dispatchEvent(new CustomEvent("reviewqueue:warn", { detail: { message } }));
     }
     return true;
@@ -46,6 +46,6 @@
 
   document.addEventListener("htmx:afterSettle", (event) => {
     const attached = event.detail.requestConfig?.elt.matches("[data-attach]") && document.querySelector("[data-attached]");
-    if (attached) document.getElementById("says").textContent = `Attached ${attached.dataset.attached}`;
+    if (attached) document.getElementById("says").textContent = reviewQueueText("attached", { name: attached.dataset.attached });
   });
 })();

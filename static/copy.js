@@ -4,18 +4,19 @@
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
+  button.dataset.label ??= button.textContent;
   const says = document.getElementById("says");
   try {
     await navigator.clipboard.writeText(button.dataset.copy);
-    says.textContent = "Path copied";
-    button.textContent = "Copied";
+    says.textContent = reviewQueueText("path-copied");
+    button.textContent = reviewQueueText("copied");
   } catch {
     const range = document.createRange();
     range.selectNodeContents(document.getElementById(button.getAttribute("aria-describedby")));
     getSelection().removeAllRanges();
     getSelection().addRange(range);
-    says.textContent = "The path is selected; copy it with the keyboard";
-    button.textContent = "Selected";
+    says.textContent = reviewQueueText("path-selected");
+    button.textContent = reviewQueueText("selected");
   }
-  setTimeout(() => { button.textContent = "Copy path"; }, 2000);
+  setTimeout(() => { button.textContent = button.dataset.label; }, 2000);
 });

@@ -107,15 +107,15 @@
 
   function skip() {
     if (rows().length) return move(1);
-    return press(first("[data-next]", "[aria-label^='Next ']")) || say("There are no more requests.");
+    return press(first("[data-next]")) || say(reviewQueueText("no-more-requests"));
   }
 
   const claimOf = (row) => row?.querySelector("[data-act=claim]");
   const claim = () => press(rows().length ? claimOf(current()) : first("#held form[action$='/claim'] button"));
 
   const ACTS = {
-    j: () => move(1) || press(first("[data-next]", "[aria-label^='Next ']")),
-    k: () => move(-1) || press(first("[aria-label^='Previous ']")),
+    j: () => move(1) || press(first("[data-next]")),
+    k: () => move(-1) || press(first("[data-previous]")),
     c: claim,
     x: () => press(current()?.querySelector(".pick")),
     X: () => Boolean(current()?.querySelector(".pick")?.dispatchEvent(new Event("reviewqueue:pick-range", { bubbles: true }))),
@@ -124,7 +124,7 @@
     e: () => choose("edit"),
     r: () => choose("reject", "decline"),
     m: () => choose("respond"),
-    u: () => press(first("form[action$='/undo'] button")) || say("There is nothing to undo here."),
+    u: () => press(first("form[action$='/undo'] button")) || say(reviewQueueText("nothing-to-undo")),
     "/": search,
     "?": () => press(first("[popovertarget=keys]")),
   };

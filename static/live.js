@@ -44,7 +44,7 @@
   document.addEventListener("htmx:beforeOnLoad", (event) => {
     if (!isUnasked(event.target) || !event.detail.xhr.getResponseHeader("HX-Redirect")) return;
     event.preventDefault();
-    end("Your session has expired, so this page is not updated any more. Your input is still here.", "Sign in in a new tab");
+    end(reviewQueueText("not-updated-signed-out"), reviewQueueText("sign-in"));
   });
 
   document.addEventListener("htmx:afterRequest", (event) => {
@@ -66,20 +66,20 @@
   });
 
   function answered() {
-    if (state.failed) liveness("Live");
+    if (state.failed) liveness(reviewQueueText("live"));
     state.failed = 0;
   }
 
   function failed() {
     state.failed += 1;
     state.notBefore = Date.now() + Math.min(LONGEST_PAUSE, 2_000 * 2 ** state.failed);
-    if (state.failed === 2) say("This page is not updated at the moment: the server does not respond.");
-    if (state.failed >= 2) liveness("Not live");
+    if (state.failed === 2) say(reviewQueueText("not-updated"));
+    if (state.failed >= 2) liveness(reviewQueueText("not-live"));
   }
 
   function end(message, link) {
     state.ended = true;
-    liveness("Not live");
+    liveness(reviewQueueText("not-live"));
     document.dispatchEvent(new CustomEvent("reviewqueue:warn", { detail: { message, link } }));
   }
 
@@ -107,7 +107,7 @@
   function showList(fresh) {
     const now = fresh.getElementById("list");
     if (!now || !list()) return;
-    if (now.dataset.who !== list().dataset.who) return end("Another user has signed in with this browser. Reload this page.");
+    if (now.dataset.who !== list().dataset.who) return end(reviewQueueText("another-user"));
     const html = new Map(rowsOf(fresh).map((row) => [row.id, row.outerHTML]));
     for (const id of ["views", "list"]) html.set(id, fresh.getElementById(id).outerHTML);
     const count = document.getElementById("inbox-count");
@@ -155,8 +155,9 @@
     const gone = [...before.keys()].filter((id) => !after.has(id)).length;
     const come = [...after.keys()].filter((id) => !before.has(id)).length;
     const held = [...after].filter(([id, row]) => before.has(id) && holder(row) !== holder(before.get(id))).length;
-    const changes = [come && `${come} new`, gone && `${gone} removed`, held && `${held} claimed or released`].filter(Boolean);
-    return changes.length ? `The list has changed: ${changes.join(", ")}.` : "";
+    const counts = { "rows-new": come, "rows-removed": gone, "rows-claimed": held };
+    const changes = Object.entries(counts).filter(([, number]) => number).map(([name, number]) => reviewQueueText(name, { number }));
+    return changes.length ? reviewQueueText("list-changed", { changes: changes.join(", ") }) : "";
   }
 
   // The focus stays on the same control of the same row, or moves to the row that takes its place.
@@ -197,7 +198,7 @@
     const place = document.getElementById("how-many");
     if (!place) return;
     const chosen = picks().filter((pick) => pick.checked);
-    place.replaceChildren(`${chosen.length} selected`, ...sumOf(chosen));
+    place.replaceChildren(reviewQueueText("rows-selected", { number: chosen.length }), ...sumOf(chosen));
     const all = document.getElementById("select-all");
     if (!all) return;
     all.checked = chosen.length > 0 && chosen.length === picks().length;
@@ -215,7 +216,9 @@
     }, 0n);
     const digits = String(sum < 0n ? -sum : sum).padStart(places + 1, "0");
     const whole = digits.slice(0, digits.length - places), fraction = digits.slice(digits.length - places);
-    return [", ", grouped(`${sum < 0n ? "-" : ""}${whole}`, places ? `.${fraction}` : ""), ` ${[...units][0]} in total`];
+    const number = grouped(`${sum < 0n ? "-" : ""}${whole}`, places ? `.${fraction}` : "");
+    const [before, after] = reviewQueueText("sum", { unit: [...units][0] }).split("{sum}");
+    return [`, ${before}`, number, after];
   }
 
   // Digits grouped by margins, as the server renders them: copied text stays exact.
@@ -250,7 +253,7 @@
   document.addEventListener("change", (event) => {
     if (event.target.id === "select-all") {
       for (const pick of picks()) pick.checked = event.target.checked;
-      say(`${picks().filter((pick) => pick.checked).length} selected`);
+      say(reviewQueueText("rows-selected", { number: picks().filter((pick) => pick.checked).length }));
     } else if (!event.target.matches(".pick")) return;
     countPicks();
   });
@@ -265,10 +268,10 @@
     const { status, responseText } = event.detail.xhr;
     if (status >= 400 && status < 500) {
       const alert = new DOMParser().parseFromString(responseText, "text/html").querySelector("[role=alert]");
-      const message = alert?.textContent.trim() ?? "This did not work: you cannot see the request any more.";
+      const message = alert?.textContent.trim() ?? reviewQueueText("row-gone");
       document.dispatchEvent(new CustomEvent("reviewqueue:warn", { detail: { message } }));
     } else if (status === 200) {
-      say(event.target.dataset.act === "claim" ? "Claimed." : "Released.");
+      say(reviewQueueText(event.target.dataset.act === "claim" ? "claimed" : "released"));
     }
     look();
   });
@@ -295,7 +298,7 @@
       else button.removeAttribute("aria-disabled");
     }
     const message = place.textContent.trim();
-    if (message !== before) say(message || "This can be decided again.");
+    if (message !== before) say(message || reviewQueueText("decidable-again"));
   }
 
   // Hiding the focused control would move the focus to the beginning of the document.
@@ -330,7 +333,7 @@
   }
 
   function gone(place) {
-    end("You cannot see this request any more. Your input is still here.");
+    end(reviewQueueText("request-gone"));
     for (const button of buttons()) button.setAttribute("aria-disabled", "true");
     place.replaceChildren();
   }
@@ -349,15 +352,15 @@
   const formatDuration = (seconds) => {
     const minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
     const days = Math.floor(hours / 24); // the same text as times.in_words of the server
-    if (days) return hours % 24 ? `${days} d ${hours % 24} h` : `${days} d`;
-    if (hours) return `${hours} h ${String(minutes % 60).padStart(2, "0")} min`;
-    return minutes ? `${minutes} min` : `${seconds} s`;
+    if (days) return reviewQueueText(hours % 24 ? "days-hours" : "days", { days, hours: hours % 24 });
+    if (hours) return reviewQueueText("hours-minutes", { hours, minutes: String(minutes % 60).padStart(2, "0") });
+    return minutes ? reviewQueueText("minutes", { minutes }) : reviewQueueText("seconds", { seconds });
   };
 
   function countDown() {
     for (const place of document.querySelectorAll("[data-until]")) {
       const left = Math.floor((Date.parse(place.dataset.until) - Date.now() + ahead) / 1000);
-      const message = left > 0 ? formatDuration(left) : "0 s";
+      const message = formatDuration(Math.max(left, 0));
       if (place.textContent !== message) place.textContent = message;
       if (left === 0) look();
     }

@@ -23,7 +23,8 @@
   // The menu is closed when the palette opens: of its links only those count as hidden that have no place in it.
   const isShown = (link) => (link.closest("#me") ? getComputedStyle(link).display !== "none" : link.checkVisibility());
 
-  function links(group, selector) {
+  function links(name, selector) {
+    const group = reviewQueueText(name);
     return [...document.querySelectorAll(selector)].filter(isShown).map((link) => ({
       group, label: textOf(link), key: keyOf(link), run: () => link.click(),
     }));
@@ -31,7 +32,7 @@
 
   function verdicts() {
     return [...document.querySelectorAll("main .verdict > label")].map((label) => ({
-      group: "Choose", label: textOf(label), key: keyOf(label), run: () => { label.control.click(); label.control.focus(); },
+      group: reviewQueueText("choose"), label: textOf(label), key: keyOf(label), run: () => { label.control.click(); label.control.focus(); },
     }));
   }
 
@@ -40,13 +41,13 @@
     if (!form) return [];
     const isFree = (it) => it.matches("input:not([type=hidden]), textarea, select") && !it.disabled && it.checkVisibility();
     const field = [...form.elements].find(isFree) ?? form.querySelector("button[name=act]:not(.vh)");
-    return [{ group: "Choose", label: "Answer", key: "a", run: () => field.focus() }];
+    return [{ group: reviewQueueText("choose"), label: reviewQueueText("answer"), key: "a", run: () => field.focus() }];
   }
 
   function buttons() {
     const selector = "main #held button, main form[action$='/undo'] button, main form[action$='/snooze'] button[value=end]";
     return [...document.querySelectorAll(selector)].filter((it) => it.checkVisibility()).map((button) => ({
-      group: "Actions", label: textOf(button), key: keyOf(button), run: () => button.click(),
+      group: reviewQueueText("actions"), label: textOf(button), key: keyOf(button), run: () => button.click(),
     }));
   }
 
@@ -57,7 +58,7 @@
     if (!button) return [];
     const select = document.getElementById(`reply-${button.dataset.insert}`);
     return [...select.options].map((option) => ({
-      group: "Insert reply", label: clean(option.textContent), key: "", run: () => { select.value = option.value; button.click(); },
+      group: reviewQueueText("insert-reply"), label: clean(option.textContent), key: "", run: () => { select.value = option.value; button.click(); },
     }));
   }
 
@@ -66,7 +67,7 @@
 
   function folds() {
     return [...document.querySelectorAll("main details.more > summary")].map((summary) => ({
-      group: "Actions", label: textOf(summary), key: "", run: () => {
+      group: reviewQueueText("actions"), label: textOf(summary), key: "", run: () => {
         summary.parentElement.open = true;
         (summary.parentElement.querySelector("textarea, select, input:not([type=hidden]), button") ?? summary).focus();
       },
@@ -76,9 +77,8 @@
   function offered() {
     const found = [
       ...verdicts(), ...answer(), ...buttons(), ...folds(), ...replies(),
-      ...links("Requests", "main .crumbs a, main a[data-next]"),
-      ...links("Lists", "#views a, .saved-filters a"),
-      ...links("Pages", ".mainnav a"), ...links("Account", "#me a"),
+      ...links("requests", "main .crumbs a, main a[data-next]"), ...links("lists", "#views a, .saved-filters a"),
+      ...links("pages", ".mainnav a"), ...links("account", "#me a"),
     ];
     const seen = new Set();
     return found.filter((it) => it.label && !seen.has(`${it.group} ${it.label}`) && seen.add(`${it.group} ${it.label}`));
@@ -93,11 +93,11 @@
     const text = clean(input.value);
     if (text && search) {
       const address = `${search}&q=${encodeURIComponent(text.slice(0, 100))}`;
-      shown.push({ group: "Search", label: `Requests with “${text}”`, key: "", run: () => window.location.assign(address) });
+      shown.push({ group: reviewQueueText("search"), label: reviewQueueText("requests-with", { text }), key: "", run: () => window.location.assign(address) });
     }
     list.replaceChildren(...shown.map(option));
     select(0);
-    status.textContent = shown.length === 1 ? "1 command" : `${shown.length} commands`;
+    status.textContent = reviewQueueText("commands", { number: shown.length });
   }
 
   function option(command, at) {

@@ -38,10 +38,7 @@
       form.elements.credential.value = JSON.stringify(await answer(form));
       form.submit();
     } catch (fault) {
-      const message =
-        fault.name === "InvalidStateError"
-          ? "This device already has a passkey of your account."
-          : "The passkey was not used. You can try again, or choose another way.";
+      const message = reviewQueueText(fault.name === "InvalidStateError" ? "passkey-known" : "passkey-unused");
       document.dispatchEvent(new CustomEvent("reviewqueue:warn", { detail: { message } }));
     }
   });

@@ -10,17 +10,22 @@ from string import Formatter
 
 import pytest
 from django.conf import settings
+from django.template.loader import render_to_string
 from django.test import Client
 from django.utils import translation
 from django.utils.translation import trans_real
 
+from ledger.errors import PayloadInvalid
 from reviewqueue.models import NotificationPreferences
 from reviewqueue.text.numbers import number_label
+from reviewqueue.text.problem_texts import refusal_text, translate_problem
+from runs.errors import AlreadyDecided, Expired
+from runs.schemas import error_messages
 from tests import builders, translations
 from tests.pages import desk
 from tests.pseudo_locale import brackets, texts_outside_brackets
 
-OFFERED_LATER = {"de"}
+OFFERED_LATER: set[str] = set()
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +131,8 @@ def test_the_tool_finds_what_is_not_marked(tmp_path: Path):
     assert [text for _, text in translations.unmarked_in_code(module)] == ["A sentence of it"]
 
 
-#: Templates of internals and of the API, and attributes without their element.
-ENGLISH = ("admin/", "api_docs.html", "problem.html", "forms/_aria_attributes.html")
+#: Templates of the API, and attributes without their element.
+ENGLISH = ("api_docs.html", "problem.html", "forms/_aria_attributes.html")
 
 
 def test_every_text_of_a_template_is_marked():
@@ -226,13 +231,13 @@ def test_a_chosen_language_applies_after_the_next_sign_in_and_to_mail(client: Cl
 def test_a_language_that_is_not_offered_is_refused_and_never_used(client: Client):
     ana = builders.a_reviewer("ana@example.org")
     client.force_login(ana)
-    answer = client.post("/notifications", form("de"))
+    answer = client.post("/notifications", form("fr"))
     assert answer.status_code == 422
     assert not NotificationPreferences.objects.exists()
-    NotificationPreferences.objects.create(person=ana, language="de")
+    NotificationPreferences.objects.create(person=ana, language="fr")
     other = Client()
     other.force_login(ana)
-    assert language_of(other, accept_language="de") == "en"
+    assert language_of(other, accept_language="fr") == "en"
 
 
 @pytest.mark.django_db
@@ -273,3 +278,78 @@ def test_code_that_marks_texts_gives_the_name_of_the_marker_to_nothing_else():
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == "_"
         ]
         assert bound == [], path
+
+
+# --- scripts, problems and refusals --------------------------------------------------------------------------------------
+
+
+def test_scripts_take_their_texts_from_the_page():
+    """A script has no text of its own, and selects nothing by a text, which has another form in another language."""
+    template = (translations.ROOT / "templates" / "_script_texts.html").read_text()
+    offered = set(re.findall(r'data-name="([a-z-]+)"', template))
+    used: set[str] = set()
+    for path in sorted((translations.ROOT / "static").glob("*.js")):
+        if path.name == "api-docs.js":
+            continue
+        source = re.sub(r"^\s*//.*|\s// .*", "", path.read_text(), flags=re.M)
+        assert "aria-label^=" not in source, path.name
+        texts = re.findall(r'"([A-Z][a-z]+[ .][^"\n]*|[A-Z][a-z]+ed)"|`([A-Z][a-z]+ [^`\n]*)`', source)
+        assert texts == [], path.name
+        used |= set(re.findall(r'"([a-z-]+)"', source)) & offered
+    assert offered - used - {f"{name}-one" for name in used} == set()
+
+
+def test_the_texts_of_scripts_are_on_each_page_in_the_language_of_the_reader(german_offered):
+    with translation.override("de"):
+        html = render_to_string("base.html")
+    texts = html.partition('<template id="script-texts">')[2].partition("</template>")[0]
+    assert "Der Server ist nicht erreichbar." in texts
+    assert "The server" not in texts
+
+
+@pytest.mark.parametrize(
+    ("message", "german"),
+    [
+        ("is missing", "fehlt"),
+        ("must be a number or null", "muss eine Zahl oder null sein"),
+        ("must have at least 1 entry, has 0", "muss mindestens 1 Eintrag haben, hat 0"),
+        ("must have at most 5 characters, has 9", "darf höchstens 5 Zeichen haben, hat 9"),
+        ("must be one of 1, 2 and 3 more", "muss einer dieser Werte sein: 1, 2 und 3 weitere"),
+        ("must be one of the choices", "muss eine der Möglichkeiten sein"),
+        ("must be a date such as 2026-11-30", "muss ein Datum wie 2026-11-30 sein"),
+        ('must be an object, such as {"name": "value"}', 'muss ein Objekt sein, wie {"name": "value"}'),
+        ('must match the pattern ^{text}$"\n', 'muss dem Muster ^{text}$"\n entsprechen'),
+        ("has a problem {that} is not known", "has a problem {that} is not known"),
+    ],
+)
+def test_a_problem_is_translated_where_a_page_shows_it(message: str, german: str):
+    assert translate_problem(message) == message
+    with translation.override("de"):
+        assert translate_problem(message) == german
+
+
+def test_the_problems_of_a_schema_are_all_translated():
+    formats = {name: {"format": name} for name in error_messages.FORMAT_LABELS}
+    types = {name: {"type": name} for name in error_messages._TYPES}
+    schemas = [*formats.values(), *types.values(), {"const": 1}, {"enum": [1, 2]}, False, {"not": {}}]
+    schemas += [{"minLength": 90}, {"maxLength": 1}, {"pattern": "^a$"}, {"oneOf": [True, True]}]
+    with translation.override("de"):
+        for schema in schemas:
+            for value in ("bc", 3, None):
+                for problem in error_messages.list_problems(schema, value, matches=lambda *_: False):
+                    assert translate_problem(problem.message) != problem.message, problem
+
+
+def test_a_refusal_is_translated_where_a_page_shows_it():
+    refusals = [
+        AlreadyDecided("ana@example.org has already decided this: reject."),
+        Expired(),
+        PayloadInvalid.at("/note", "must not be empty"),
+    ]
+    assert [refusal_text(one) for one in refusals] == [one.detail for one in refusals]
+    with translation.override("de"):
+        assert [refusal_text(one) for one in refusals] == [
+            "ana@example.org hat bereits entschieden: abgelehnt.",
+            "Die Frist dieser Anfrage ist abgelaufen. Es ist nichts geschehen.",
+            "/note darf nicht leer sein.",
+        ]

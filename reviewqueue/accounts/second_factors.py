@@ -14,13 +14,18 @@ from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 
 from reviewqueue import permissions
 from runs.models import Agent, Queue
 
 #: Recovery codes replace a lost factor; alone they are none.
 FACTORS = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
-FACTOR_LABELS = {"totp": "authenticator app", "webauthn": "passkey", "recovery_codes": "recovery codes"}
+FACTOR_LABELS = {
+    "totp": gettext_lazy("authenticator app"),
+    "webauthn": gettext_lazy("passkey"),
+    "recovery_codes": gettext_lazy("recovery codes"),
+}
 
 
 def must_have_second_factor(person: AbstractUser) -> bool:

@@ -14,6 +14,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser, Group
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from ledger.actors import person_actor
 from ledger.errors import NotFound
@@ -72,7 +74,7 @@ def list_people(*, search: str = "") -> tuple[list[ListedPerson], bool]:
                 if group.pk in labels
             ],
             last_seen=max(filter(None, (seen.get(person.pk), person.last_login)), default=None),
-            second_factors=[second_factors.FACTOR_LABELS[kind] for kind in factors.get(person.pk, [])],
+            second_factors=[str(second_factors.FACTOR_LABELS[kind]) for kind in factors.get(person.pk, [])],
         )
         for person in found[:MAX_LISTED]
     ]
@@ -89,16 +91,24 @@ def labels_of_group(group_pk: int) -> list[str]:
     return _labels().get(group_pk, [])
 
 
+_ROLE_LABELS = {
+    "reviewer": gettext_noop("reviewer of {name}"),
+    "lead": gettext_noop("lead of {name}"),
+    "auditor": gettext_noop("auditor of {name}"),
+    "owner": gettext_noop("owner of {name}"),
+}
+
+
 def _labels() -> dict[int, list[str]]:
     """Return what each group allows, such as "reviewer of purchasing"."""
     labels: dict[int, list[str]] = {}
     for queue in Queue.objects.order_by("slug"):
         for role, column in QUEUE_ROLES.items():
-            labels.setdefault(getattr(queue, f"{column}_id"), []).append(f"{role} of {queue.slug}")
+            labels.setdefault(getattr(queue, f"{column}_id"), []).append(_(_ROLE_LABELS[role]).format(name=queue.slug))
     for agent in Agent.objects.order_by("slug"):
-        labels.setdefault(agent.owner_id, []).append(f"owner of {agent.slug}")
+        labels.setdefault(agent.owner_id, []).append(_(_ROLE_LABELS["owner"]).format(name=agent.slug))
     for group in Group.objects.filter(name=OPERATORS):
-        labels.setdefault(group.pk, []).append("operator")
+        labels.setdefault(group.pk, []).append(_("operator"))
     return labels
 
 

@@ -24,6 +24,7 @@ from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.translation import gettext as _
 
 from reviewqueue.accounts import second_factors
 from reviewqueue.notifications.account_mail import create_account_notification
@@ -59,7 +60,7 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
         if second_factors.has_second_factor(user):
             return by_factor
         if not methods and settings.OIDC_ISSUER:
-            return [{"id": "sign_on", "description": "Sign in again", "url": reverse("sign_on")}]
+            return [{"id": "sign_on", "description": _("Sign in again"), "url": reverse("sign_on")}]
         return methods
 
     def is_reauthentication_required(self, *, app: str, **more: Any) -> bool:
@@ -142,7 +143,7 @@ def _is_first_attempt(counted: ratelimit.RateLimitUsage) -> bool:
 def known_device_of(request: HttpRequest, login: str) -> str:
     """Return the id of a browser in which this person has signed in before, or an empty string."""
     cookie = request.get_signed_cookie(KNOWN_DEVICE, default="", salt=_SALT, max_age=KNOWN_DEVICE_AGE) or ""
-    device, _, mark = cookie.partition(".")
+    device, __, mark = cookie.partition(".")
     return device if constant_time_compare(mark, _mark_of(login)) else ""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from reviewqueue.accounts import sessions
@@ -26,12 +28,13 @@ def own_sessions(request: PageRequest) -> HttpResponse:
 def _end(request: PageRequest) -> HttpResponse:
     if "others" in request.POST:
         count = sessions.end_sessions(request.user, but=request.session.session_key)
-        messages.success(request, f"{count} other session{'' if count == 1 else 's'} ended.")
+        text = ngettext("{number} other session ended.", "{number} other sessions ended.", count)
+        messages.success(request, text.format(number=count))
     else:
         chosen = request.POST.get("session", "")
         is_number = chosen.isascii() and chosen.isdecimal() and len(chosen) < 15
         if is_number and sessions.end_session(request.user, int(chosen)):
-            messages.success(request, "The session has ended.")
+            messages.success(request, _("The session has ended."))
         else:
-            messages.error(request, "You have no such session. Nothing was changed.")
+            messages.error(request, _("You have no such session. Nothing was changed."))
     return redirect_page(request, reverse("account_sessions"))

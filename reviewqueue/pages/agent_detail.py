@@ -30,6 +30,7 @@ from reviewqueue.operations.provisioning.names import ProvisioningError
 from reviewqueue.pages.agents import agents_shown
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
+from reviewqueue.text.problem_texts import refusal_text
 from reviewqueue.webhooks import endpoints
 from reviewqueue.webhooks.event_types import TYPES
 from reviewqueue.webhooks.models import WebhookEndpoint
@@ -112,7 +113,7 @@ def change(request: PageRequest, slug: str, subject: str, verb: str) -> HttpResp
     except ProvisioningError as refused:
         messages.error(request, f"{mark_hidden_plain(str(refused))} {_('Nothing was changed.')}")
     except Refusal as refusal:
-        messages.error(request, mark_hidden_plain(refusal.detail))
+        messages.error(request, mark_hidden_plain(refusal_text(refusal)))
     else:
         if isinstance(outcome, NewSecret):
             return _render(request, found, secret=outcome)

@@ -22,6 +22,7 @@ from reviewqueue.pages.empty_state import EmptyState
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON, reason_too_long
 from reviewqueue.queries import run_counts
+from reviewqueue.text.problem_texts import refusal_text
 from runs.kill_switch import open_halts
 from runs.models import Agent, Halt
 
@@ -102,7 +103,7 @@ def use_kill_switch(request: PageRequest, slug: str, move: str) -> HttpResponse:
         except NotFound:
             raise
         except Refusal as refusal:
-            messages.error(request, refusal.detail)
+            messages.error(request, refusal_text(refusal))
     return redirect("agents")
 
 

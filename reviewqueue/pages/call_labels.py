@@ -82,8 +82,8 @@ def describe_call_in_a_list(name: str, call: Mapping[str, Any] | None, labels: L
     called = (
         format_html("<code>{}</code>", hidden_characters.render_exact(name, one_line=True)) if name else _("A call")
     )
-    sentence = format_html("{}, too long for a list", called)
-    plain = f"{hidden_characters.mark_hidden_plain(name) or 'A call'}, too long for a list"
+    sentence = format_html(_("{call}, too long for a list"), call=called)
+    plain = _("{call}, too long for a list").format(call=hidden_characters.mark_hidden_plain(name) or _("A call"))
     return CallText(name=name, sentence=sentence, plain=plain, arguments=(), is_labelled=False)
 
 
@@ -128,10 +128,16 @@ def _unlabelled(name: str, arguments: tuple[Argument, ...]) -> CallText:
     told = mark_safe(" ".join([*shown, *(["…"] if more else [])]))  # noqa: S308  every part was escaped
     values = [f"{it.name[:SHOWN_IN_A_TITLE]} {_plain_value(it, at_most=SHOWN_IN_A_TITLE)}" for it in first]
     plain = hidden_characters.mark_hidden_plain(", ".join([*values, *(["…"] if more else [])]))
+    plain_name = hidden_characters.mark_hidden_plain(name)
+    if plain:
+        plain = _("Call {name}: {arguments}").format(name=plain_name, arguments=plain)
+    else:
+        plain = _("Call {name}, without arguments").format(name=plain_name)
+    without = format_html(_("{call}, without arguments"), call=called)
     return CallText(
         name=name,
-        sentence=format_html("{}: {}", called, told) if shown else format_html("{}, without arguments", called),
-        plain=f"Call {hidden_characters.mark_hidden_plain(name)}{f': {plain}' if plain else ', without arguments'}",
+        sentence=format_html("{}: {}", called, told) if shown else without,
+        plain=plain,
         arguments=arguments,
         is_labelled=False,
     )

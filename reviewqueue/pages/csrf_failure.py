@@ -17,6 +17,7 @@ from django.contrib.auth.models import AbstractUser
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
 
 from reviewqueue import drafts
 from reviewqueue.middleware import is_decision_view, page_of_decision_form
@@ -43,8 +44,8 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 def _sign_in_again(request: HttpRequest) -> HttpResponse:
     target = get_next_redirect_url(request) or resolve_url(settings.LOGIN_REDIRECT_URL)
     if request.user.is_authenticated:
-        text = f"You are already signed in as {request.user.get_username()}. The form in the other tab was ignored."
-        messages.info(request, text)
+        text = _("You are already signed in as {name}. The form in the other tab was ignored.")
+        messages.info(request, text.format(name=request.user.get_username()))
         return redirect(target)
     redirect_field = format_html('<input type="hidden" name="{}" value="{}">', REDIRECT_FIELD_NAME, target)
     context = {"form": LoginForm(request=request), "redirect_field": redirect_field, "is_stale": True}

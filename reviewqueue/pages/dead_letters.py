@@ -23,6 +23,7 @@ from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, red
 from reviewqueue.pages.runs.run_actions import LONGEST_REASON, reason_too_long
 from reviewqueue.queries import dead_letters as letters
 from reviewqueue.queries.dead_letters import DeadLetterPage
+from reviewqueue.text.problem_texts import refusal_text
 from runs.external_signals import signal_status
 
 MESSAGES = "messages"
@@ -139,7 +140,7 @@ def perform_action(request: PageRequest, signal_id: str, verb: str) -> HttpRespo
     except NotFound:
         messages.error(request, _GONE)
     except Refusal as refusal:
-        messages.error(request, refusal.detail)
+        messages.error(request, refusal_text(refusal))
     return redirect_page(request, _address())
 
 
@@ -153,7 +154,7 @@ def send_again(request: PageRequest, delivery_id: str) -> HttpResponse:
     except NotFound:
         raise
     except Refusal as refusal:
-        messages.error(request, refusal.detail)
+        messages.error(request, refusal_text(refusal))
     return redirect_page(request, _address(of=MESSAGES))
 
 

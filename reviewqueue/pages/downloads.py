@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from ledger.errors import Busy, NotFound, Refusal
@@ -17,6 +18,7 @@ from reviewqueue.pages.pdf_pictures import NotRenderable, count_pdf_pages, rende
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, render_page
 from reviewqueue.queries import evidence_export, page_queries
 from reviewqueue.queries.evidence_export import EvidenceFile
+from reviewqueue.text.problem_texts import refusal_text
 from runs.models import Interrupt
 from runs.schemas.attachments import is_digest
 from runs.use_cases.attach_file import DownloadedAttachment, download_attachment
@@ -44,7 +46,7 @@ def _send(request: PageRequest, evidence: EvidenceFile) -> HttpResponseBase:
     try:
         return send_evidence(request, evidence)
     except Busy as busy:  # as text, because the link downloads what it gets
-        return HttpResponse(busy.detail, status=503, content_type="text/plain", headers=_RETRY_AFTER)
+        return HttpResponse(refusal_text(busy), status=503, content_type="text/plain", headers=_RETRY_AFTER)
 
 
 @require_safe
@@ -101,11 +103,11 @@ def attachment_picture(request: PageRequest, interrupt_id: str, digest: str) -> 
     except NotFound:
         raise
     except NotRenderable:
-        return HttpResponse("This PDF cannot be shown.", status=422, content_type="text/plain")
+        return HttpResponse(_("This PDF cannot be shown."), status=422, content_type="text/plain")
     except Busy as busy:
-        return HttpResponse(busy.detail, status=503, content_type="text/plain", headers=_RETRY_AFTER)
+        return HttpResponse(refusal_text(busy), status=503, content_type="text/plain", headers=_RETRY_AFTER)
     except Refusal as refusal:
-        return HttpResponse(refusal.detail, status=PROBLEMS[refusal.code][0], content_type="text/plain")
+        return HttpResponse(refusal_text(refusal), status=PROBLEMS[refusal.code][0], content_type="text/plain")
     if not png:
         raise NotFound
     return picture_response(png, "image/png")
@@ -130,4 +132,4 @@ def _downloaded(interrupt: Interrupt, digest: str, request: PageRequest) -> Iter
 def _refused(request: PageRequest, refusal: Refusal) -> HttpResponse:
     status, title = PROBLEMS[refusal.code]
     shown = {"code": refusal.code, "status": status, "title": title, "retryable": refusal.retryable}
-    return render(request, "problem.html", shown | {"sentence": refusal.detail}, status=status)
+    return render(request, "problem.html", shown | {"sentence": refusal_text(refusal)}, status=status)

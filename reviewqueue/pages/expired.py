@@ -34,6 +34,7 @@ from reviewqueue.queries.replica import reads_replica
 from reviewqueue.resume_gateway import get_visible_interrupt
 from reviewqueue.text.hidden_characters import render_exact
 from reviewqueue.text.people import person_name
+from reviewqueue.text.problem_texts import refusal_text
 from runs.states import OnExpiry
 
 #: Not translated: the timeline stores it for readers of every language.
@@ -221,7 +222,7 @@ def restart(request: PageRequest, interrupt_id: str) -> HttpResponse:
             request, f"{reverse('run', args=[get_visible_interrupt(request.user, interrupt_id).run.public_id])}#actions"
         )
     except Refusal as refusal:
-        messages.error(request, f"{_('The run was not restarted.')} {refusal.detail}")
+        messages.error(request, f"{_('The run was not restarted.')} {refusal_text(refusal)}")
     else:
         done = _("Restarted as epoch {number}. The run continues when its facts have been checked.")
         messages.success(request, done.format(number=run.epoch))

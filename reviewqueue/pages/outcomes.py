@@ -34,6 +34,7 @@ from reviewqueue.queries import dead_letters
 from reviewqueue.queries.open_requests import shown_number
 from reviewqueue.queries.to_resolve import count_to_resolve, open_holds, questioned_effects
 from reviewqueue.text.hidden_characters import mark_hidden_plain
+from reviewqueue.text.problem_texts import refusal_text
 from runs.models import Hold, Run
 
 PAGE_SIZE = 20
@@ -128,7 +129,7 @@ def _apply(request: PageRequest, form: ResolutionForm | HoldForm, act: Callable[
     except NotFound:
         messages.error(request, _("It was resolved in the meantime. Nothing was changed."))
     except Refusal as refused:
-        messages.error(request, mark_hidden_plain(refused.detail))
+        messages.error(request, mark_hidden_plain(refusal_text(refused)))
     return redirect_page(request, reverse("outcomes"))
 
 

@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger.errors import NotFound
@@ -23,6 +24,13 @@ from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, red
 from runs.models import Agent, Queue
 
 MAX_SEARCH_LENGTH = 100
+ROLE_NAMES = {
+    "reviewer": gettext_noop("reviewer"),
+    "lead": gettext_noop("lead"),
+    "auditor": gettext_noop("auditor"),
+    "owner": gettext_noop("owner"),
+    "operator": gettext_noop("operator"),
+}
 
 
 @require_safe
@@ -39,7 +47,7 @@ def people(request: PageRequest) -> HttpResponse:
         "has_more": has_more,
         "search": search,
         "changes": accounts.recent_changes(),
-        "roles": ROLES,
+        "roles": [(role, _(ROLE_NAMES[role])) for role in ROLES],
         "queues": list(Queue.objects.order_by("slug").values_list("slug", flat=True)),
         "agents": list(Agent.objects.order_by("slug").values_list("slug", flat=True)),
         "sends_mail": bool(settings.EMAIL_HOST),
@@ -67,7 +75,7 @@ def add_person(request: PageRequest) -> HttpResponse:
         request,
         lambda: accounts.add_or_invite(request.user, address, role=role, **of).is_invited,
         lambda invited: (_("{name} is invited.") if invited else _("{name} has the role {role} now.")).format(
-            name=address, role=role
+            name=address, role=_(ROLE_NAMES[role])
         ),
     )
 

@@ -12,6 +12,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
@@ -22,13 +23,14 @@ from reviewqueue.queries.pagination import find_primary_key
 from reviewqueue.review_quality import planted_requests
 from reviewqueue.review_quality.planted_requests import CATCHING, MAX_FAULT, STATUS_LABELS
 from reviewqueue.standing_rules.administration import agents_of_queues
+from reviewqueue.text.problem_texts import refusal_text, translate_problem
 from runs.models import Interrupt, PlantedRequest
 
 PAGE_SIZE = 50
 MAX_SENT = 100_000  # characters of a field that are read
 FIELDS = ("queue", "copy_of", "agent", "reason", "call", "title", "message", "arguments", "fault")
 #: Verdicts as the decision form names them.
-VERDICT_LABELS = {"reject": "Reject", "respond": "Request changes"}
+VERDICT_LABELS = {"reject": gettext_noop("Reject"), "respond": gettext_noop("Request changes")}
 
 
 @require_safe
@@ -42,7 +44,7 @@ def planted(request: PageRequest) -> HttpResponse:
     rows = list((found.filter(pk__lt=place) if place else found)[: PAGE_SIZE + 1])
     context = {
         "section": "inbox",
-        "rows": [(row, STATUS_LABELS[planted_requests.status_of(row)]) for row in rows[:PAGE_SIZE]],
+        "rows": [(row, _(STATUS_LABELS[planted_requests.status_of(row)])) for row in rows[:PAGE_SIZE]],
         "next": rows[PAGE_SIZE - 1].public_id if len(rows) > PAGE_SIZE else "",
         "reader": request.user,
     }
@@ -67,10 +69,10 @@ def new_planted(request: PageRequest) -> HttpResponse:
     except NotFound:
         raise
     except PayloadInvalid as refused:
-        faults = {problem.pointer.lstrip("/"): problem.message for problem in refused.errors}
+        faults = {problem.pointer.lstrip("/"): translate_problem(problem.message) for problem in refused.errors}
         return _form_page(request, texts, expected, faults=faults)
     except Refusal as refusal:
-        return _form_page(request, texts, expected, problem=refusal.detail)
+        return _form_page(request, texts, expected, problem=refusal_text(refusal))
     messages.success(request, _("The request is planted in %(queue)s.") % {"queue": made.queue.slug})
     return redirect_page(request, reverse("planted-requests"))
 
@@ -84,7 +86,7 @@ def withdraw(request: PageRequest, planted_id: str) -> HttpResponse:
     except NotFound:
         raise
     except Refusal as refusal:
-        messages.error(request, refusal.detail)
+        messages.error(request, refusal_text(refusal))
     else:
         messages.success(request, _("The planted request is withdrawn."))
     return redirect_page(request, reverse("planted-requests"))
@@ -130,7 +132,7 @@ def _form_page(
     context = {
         "section": "inbox",
         "texts": texts,
-        "verdicts": [(verdict, VERDICT_LABELS[verdict], verdict in expected) for verdict in CATCHING],
+        "verdicts": [(verdict, _(VERDICT_LABELS[verdict]), verdict in expected) for verdict in CATCHING],
         "queues": [queue.slug for queue in led],
         "agents": list(agents_of_queues(led).values_list("slug", flat=True)),
         "max_fault": MAX_FAULT,

@@ -27,6 +27,7 @@ from reviewqueue.operations.provisioning.names import ProvisioningError
 from reviewqueue.operations.provisioning.policies import CHOICES, DURATIONS, FLAGS, NUMBERS, POLICY_RULES, whole_seconds
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
+from reviewqueue.text.problem_texts import refusal_text
 from runs.models import Agent, Interrupt, Policy, Queue
 from runs.states import InterruptStatus
 
@@ -137,7 +138,7 @@ def change_queue(request: PageRequest, slug: str, verb: str) -> HttpResponse:
     except ProvisioningError as refused:
         messages.error(request, f"{mark_hidden_plain(str(refused))} {_('Nothing was changed.')}")
     except Refusal as refusal:
-        messages.error(request, refusal.detail)
+        messages.error(request, refusal_text(refusal))
     return redirect_page(request, reverse("queues"))
 
 
@@ -172,7 +173,7 @@ def edit_policy(request: PageRequest) -> HttpResponse:
     except ProvisioningError as refused:
         return _policy_page(request, reason, agent, last, texts=texts, problem=str(refused))
     except Refusal as refusal:
-        return _policy_page(request, reason, agent, last, texts=texts, problem=refusal.detail, status=409)
+        return _policy_page(request, reason, agent, last, texts=texts, problem=refusal_text(refusal), status=409)
     done = _("Version {number} of {policy} is added. Open requests keep theirs.")
     messages.success(request, mark_hidden_plain(done.format(number=made.version, policy=_policy_name(made))))
     return redirect_page(request, reverse("queues"))

@@ -10,6 +10,7 @@ from django.contrib.auth.models import AbstractUser
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST, require_safe
 
 from ledger.errors import NotFound, PayloadInvalid, Refusal
@@ -18,11 +19,12 @@ from reviewqueue.inbox_preferences import saved_replies
 from reviewqueue.pages import code_labels
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
+from reviewqueue.text.problem_texts import refusal_text, translate_problem
 from runs.models import Queue
 
 #: The button of a form that inserts a reply; its value is the name of the field.
 INSERT = "insert"
-_FIELDS = {"/name": "The name", "/text": "The text"}
+_FIELDS = {"/name": gettext_noop("The name"), "/text": gettext_noop("The text")}
 _MAX_SENT = saved_replies.MAX_TEXT_LENGTH * 2
 
 
@@ -106,10 +108,12 @@ def change(request: PageRequest, verb: str) -> HttpResponse:
     except NotFound:
         raise
     except PayloadInvalid as refusal:
-        problems = " ".join(f"{_FIELDS[problem.pointer]} {problem.message}." for problem in refusal.errors)
-        return _page(request, texts, problem=problems or refusal.detail)
+        problems = " ".join(
+            f"{_(_FIELDS[problem.pointer])} {translate_problem(problem.message)}." for problem in refusal.errors
+        )
+        return _page(request, texts, problem=problems or refusal_text(refusal))
     except Refusal as refusal:
-        messages.error(request, mark_hidden_plain(refusal.detail))
+        messages.error(request, mark_hidden_plain(refusal_text(refusal)))
     else:
         messages.success(request, mark_hidden_plain(done))
     return redirect_page(request, reverse("saved-replies"))

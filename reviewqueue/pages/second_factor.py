@@ -61,8 +61,10 @@ class SecondFactorAdapter(DefaultMFAAdapter):
         except InvalidToken:
             raise ValidationError(
                 _(
-                    "This server cannot read your second factor, because its SECRET_KEY has changed. "
-                    "An operator can reset your second factor."
+                    _(
+                        "This server cannot read your second factor, because its SECRET_KEY has changed. "
+                        "An operator can reset your second factor."
+                    )
                 ),
                 code="unreadable",
             ) from None
@@ -285,7 +287,7 @@ def _after_added(request: HttpRequest, kind: str, before: dict[str, Any]) -> Non
     second_factors.record_proof(request, kind)
     record_change(person, actor=person_actor(person), action="factor added", before=before)
     if sessions.end_sessions(person, but=request.session.session_key):
-        messages.info(request, "Your other sessions have ended, because they did not use this factor.")
+        messages.info(request, _("Your other sessions have ended, because they did not use this factor."))
 
 
 def _record_removed(request: HttpRequest, before: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from reviewqueue.pages.code_labels import verdict_done
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.queries.pagination import find_primary_key
 from reviewqueue.standing_rules import administration
+from reviewqueue.text.problem_texts import refusal_text, translate_problem
 from runs.models import Interrupt, StandingRule
 from runs.standing_rules import MAX_BOUNDS, MAX_LENGTH, MAX_USES, NUMBER_TESTS, read_number
 from runs.states import Kind
@@ -136,7 +137,7 @@ def revoke(request: PageRequest, rule_id: str) -> HttpResponse:
         return _rule_page(request, found, problem=problem, status=422)
     except Refusal as refusal:
         found = administration.find_rule(request.user, rule_id)
-        return _rule_page(request, found, problem=refusal.detail, status=403)
+        return _rule_page(request, found, problem=refusal_text(refusal), status=403)
     done = _("The standing rule {id} is revoked. People decide its requests again.")
     messages.success(request, done.format(id=revoked.public_id))
     return redirect_page(request, reverse("standing-rule", args=[revoked.public_id]))
@@ -168,7 +169,7 @@ def new_rule(request: PageRequest) -> HttpResponse:
         faults = {problem.pointer.lstrip("/"): _fault_text(problem.message) for problem in refused.errors}
         return _form_page(request, texts, rows, faults=faults)
     except Refusal as refusal:
-        return _form_page(request, texts, rows, problem=refusal.detail)
+        return _form_page(request, texts, rows, problem=refusal_text(refusal))
     done = _("The standing rule {id} decides from now on. You can revoke it at any time.")
     messages.success(request, done.format(id=made.public_id))
     return redirect_page(request, reverse("standing-rule", args=[made.public_id]))
@@ -217,7 +218,7 @@ def _form_page(
 
 def _fault_text(message: str) -> str:
     """Return what is wrong with a field, as a sentence."""
-    return _("It {problem}.").format(problem=message)
+    return _("It {problem}.").format(problem=translate_problem(message))
 
 
 def _verdict_texts(preview: administration.RulePreview) -> list[str]:

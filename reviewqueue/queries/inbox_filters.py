@@ -15,6 +15,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Func, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast, Coalesce, Substr
+from django.utils.translation import gettext as _
 
 from ledger import exact_json
 from runs.models import Agent, CallLabel, Interrupt, PlantedRequest, Run
@@ -95,10 +96,12 @@ class InboxFilters:
 def explain_invalid_search(text: str) -> str:
     """Return why a text cannot be searched for, or an empty text."""
     if _CONTROL.search(text):
-        return "it contains a character that cannot be stored"
+        return _("it contains a character that cannot be stored")
     if len(text) > MAX_TEXT_LENGTH:
-        return f"it is longer than {MAX_TEXT_LENGTH} characters"
-    return f"it has more than {MAX_TERMS} terms" if len(_split_terms(text)) > MAX_TERMS else ""
+        return _("it is longer than {number} characters").format(number=MAX_TEXT_LENGTH)
+    if len(_split_terms(text)) > MAX_TERMS:
+        return _("it has more than {number} terms").format(number=MAX_TERMS)
+    return ""
 
 
 def _split_terms(text: str) -> list[str]:

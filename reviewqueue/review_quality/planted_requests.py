@@ -16,6 +16,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext_noop
 
 from ledger import clock
 from ledger.digests import digest
@@ -42,11 +43,11 @@ MAX_OPEN = 20
 MAX_FAULT = 1_000
 #: What a planted request is now, with its label.
 STATUS_LABELS = {
-    "open": "Open",
-    PlantedOutcome.CAUGHT: "Caught",
-    PlantedOutcome.MISSED: "Missed",
-    PlantedOutcome.WITHDRAWN: "Withdrawn",
-    PlantedOutcome.EXPIRED: "Withdrawn at its deadline",
+    "open": gettext_noop("Open"),
+    PlantedOutcome.CAUGHT: gettext_noop("Caught"),
+    PlantedOutcome.MISSED: gettext_noop("Missed"),
+    PlantedOutcome.WITHDRAWN: gettext_noop("Withdrawn"),
+    PlantedOutcome.EXPIRED: gettext_noop("Withdrawn at its deadline"),
 }
 #: A run that asked later would be in lists before the runs that began after it: the id of its copy is newer.
 _LONGEST_START = timedelta(seconds=5)

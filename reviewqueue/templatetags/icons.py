@@ -13,9 +13,11 @@ from django import template
 from django.template.context import Context
 from django.template.loader import get_template
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import pgettext_lazy
 
 from reviewqueue.pages import code_labels
 from reviewqueue.text import people
+from reviewqueue.text.problem_texts import void_reason_text
 
 register = template.Library()
 
@@ -29,6 +31,41 @@ _OUTCOME_ICONS = {
     "failed": "cross",
     "unknown": "question",
     "compensated": "undo",
+}
+_OUTCOME_LABELS = {
+    "intended": pgettext_lazy("effect", "intended"),
+    "applied": pgettext_lazy("effect", "applied"),
+    "failed": pgettext_lazy("effect", "failed"),
+    "unknown": pgettext_lazy("effect", "unknown"),
+    "compensated": pgettext_lazy("effect", "compensated"),
+}
+#: What a record of the audit log says was done.
+_CHANGE_LABELS = {
+    "created": pgettext_lazy("audit log", "created"),
+    "changed": pgettext_lazy("audit log", "changed"),
+    "removed": pgettext_lazy("audit log", "removed"),
+    "added": pgettext_lazy("audit log", "added"),
+    "enabled": pgettext_lazy("audit log", "enabled"),
+    "disabled": pgettext_lazy("audit log", "disabled"),
+    "factor added": pgettext_lazy("audit log", "factor added"),
+    "factor removed": pgettext_lazy("audit log", "factor removed"),
+    "halted": pgettext_lazy("audit log", "halted"),
+    "lifted": pgettext_lazy("audit log", "lifted"),
+    "made superuser": pgettext_lazy("audit log", "made superuser"),
+    "owner changed": pgettext_lazy("audit log", "owner changed"),
+    "password link": pgettext_lazy("audit log", "password link"),
+    "password set": pgettext_lazy("audit log", "password set"),
+    "revoked": pgettext_lazy("audit log", "revoked"),
+    "role added": pgettext_lazy("audit log", "role added"),
+    "role removed": pgettext_lazy("audit log", "role removed"),
+    "roles by sign-on": pgettext_lazy("audit log", "roles by sign-on"),
+    "rotated": pgettext_lazy("audit log", "rotated"),
+    "second factor reset": pgettext_lazy("audit log", "second factor reset"),
+    "secret rotated": pgettext_lazy("audit log", "secret rotated"),
+    "sent again": pgettext_lazy("audit log", "sent again"),
+    "sessions ended": pgettext_lazy("audit log", "sessions ended"),
+    "reconciliation given": pgettext_lazy("audit log", "reconciliation given"),
+    "disclosed": pgettext_lazy("audit log", "disclosed"),
 }
 _ICON_NAME = re.compile(r"[a-z]+(-[a-z]+)*")
 
@@ -80,6 +117,21 @@ def tone_icon(level: str) -> str:
 @register.filter
 def outcome_icon(status: str) -> str:
     return _OUTCOME_ICONS.get(str(status), "question")
+
+
+@register.filter
+def outcome_label(status: str) -> str:
+    return str(_OUTCOME_LABELS.get(str(status), status))
+
+
+@register.filter
+def void_reason(reason: str) -> str:
+    return void_reason_text(reason)
+
+
+@register.filter
+def change_label(action: str) -> str:
+    return str(_CHANGE_LABELS.get(action, action))
 
 
 @register.filter

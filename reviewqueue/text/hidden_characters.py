@@ -16,6 +16,8 @@ from itertools import groupby
 
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from ledger.confusables import looks_latin
 
@@ -160,8 +162,8 @@ def character_name(char: str) -> str:
     known = _CONTROL_NAMES.get(ord(char)) or unicodedata.name(char, "")
     if known:
         return known
-    kinds = {"Cc": "control character", "Cs": "surrogate", "Co": "private-use character"}
-    return kinds.get(unicodedata.category(char), "unassigned character")
+    kinds = {"Cc": _("control character"), "Cs": _("surrogate"), "Co": _("private-use character")}
+    return kinds.get(unicodedata.category(char), _("unassigned character"))
 
 
 def _marks(text: str, pattern: re.Pattern[str]) -> Iterator[_Mark]:
@@ -193,8 +195,8 @@ def _row_mark(row: list[str], end: int, *, calm: bool) -> _Mark:
     """Name each character of the row. Repeated ones are counted, so that a long row stays short."""
     counted = [(char, len(list(same))) for char, same in groupby(row)]
     label = " ".join(code_point(char) + (f" × {count}" if count > 1 else "") for char, count in counted)
-    names = list(dict.fromkeys(character_name(char) for char, _ in counted[:50]))
-    title = ", ".join(names[:_NAMES_IN_A_TITLE]) + (", and more" if len(names) > _NAMES_IN_A_TITLE else "")
+    names = list(dict.fromkeys(character_name(char) for char, _count in counted[:50]))
+    title = ", ".join(names[:_NAMES_IN_A_TITLE]) + (_(", and more") if len(names) > _NAMES_IN_A_TITLE else "")
     return _Mark(end - len(row), end, label, title, calm)
 
 
@@ -202,14 +204,17 @@ def _counted(found: re.Match[str]) -> _Mark:
     """Return the mark for spaces, line ends or a tab, which are suspicious only in large numbers."""
     start, end = found.span()
     if found["tab"]:
-        return _Mark(start, end, "tab", "U+0009 CHARACTER TABULATION", calm=True)
+        return _Mark(start, end, _("tab"), "U+0009 CHARACTER TABULATION", calm=True)
     if found["blanks"]:
         count = end - start
-        return _Mark(start, end, "1 blank" if count == 1 else f"{count} blanks", "U+0020 SPACE", calm=count < 16)
+        label = ngettext("{number} blank", "{number} blanks", count).format(number=count)
+        return _Mark(start, end, label, "U+0020 SPACE", calm=count < 16)
     ends = found[0].count("\n")
     if found["ends"]:
-        return _Mark(start, end, "line end" if ends == 1 else f"{ends} line ends", "U+000A LINE FEED", calm=ends < 4)
-    return _Mark(start, end, f"{ends - 1} blank lines", "empty lines, counted", calm=ends < 6)
+        label = _("line end") if ends == 1 else _("{number} line ends").format(number=ends)
+        return _Mark(start, end, label, "U+000A LINE FEED", calm=ends < 4)
+    label = ngettext("{number} blank line", "{number} blank lines", ends - 1).format(number=ends - 1)
+    return _Mark(start, end, label, _("empty lines, counted"), calm=ends < 6)
 
 
 @lru_cache(maxsize=4096)
@@ -329,12 +334,12 @@ _ALPHANUMERIC = re.compile(r"\w+")
 
 def mixes_scripts(text: str) -> tuple[str, ...]:
     """Return the tokens of ``text`` that mix scripts, or that look Latin inside an address, in their order."""
-    return tuple(dict.fromkeys(shown for shown, _ in _mixed_tokens(text)))
+    return tuple(dict.fromkeys(shown for shown, _places in _mixed_tokens(text)))
 
 
 def mixed_script_positions(text: str) -> frozenset[int]:
     """Return the positions of their letters that do not belong to the main script of the token."""
-    return frozenset(place for _, places in _mixed_tokens(text) for place in places)
+    return frozenset(place for _shown, places in _mixed_tokens(text) for place in places)
 
 
 def _mixed_tokens(text: str) -> Iterator[tuple[str, list[int]]]:

@@ -667,3 +667,14 @@ def test_row_28_a_hidden_inbox_notifies_only_a_person_who_asked_for_it_in_this_b
     lenas.evaluate("localStorage.setItem('reviewqueue.notifications', '0')")  # another person of this browser
     lenas.reload()
     expect(lenas.locator("#asks-again[data-hidden-too]")).to_have_count(0)
+
+
+def test_german_pages_fit_a_narrow_screen(browser: Browser, live_server):
+    """The German names of pages are longer than the English ones."""
+    viewport = {"width": 360, "height": 800}
+    with browser.new_context(base_url=live_server.url, locale="de-DE", viewport=viewport) as context:
+        page = context.new_page()
+        sign_in(page, desk.lena(), live_server.url)
+        page.goto("/?view=open")
+        expect(page.get_by_role("link", name="Auswertungen")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0

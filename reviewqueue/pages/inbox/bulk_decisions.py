@@ -29,6 +29,7 @@ from reviewqueue.pages.inbox.list_request import address, read_list_text
 from reviewqueue.pages.rendering import PageRequest, render_page
 from reviewqueue.queries import inbox
 from reviewqueue.resume_gateway import ShownVersion
+from reviewqueue.text.problem_texts import refusal_text
 from runs.decisions import MESSAGE_LIMIT, Answer
 from runs.models import Decision
 from runs.states import DecisionStatus, Verdict
@@ -145,7 +146,7 @@ def _undo(one: SelectedRequest, *, reader: AbstractUser) -> BulkResult:
     except NotFound:
         return BulkResult(selected=one, text=_("Not undone: {detail}").format(detail=_(_MISSING)))
     except Refusal as refusal:
-        return BulkResult(selected=one, text=_("Not undone: {detail}").format(detail=refusal.detail))
+        return BulkResult(selected=one, text=_("Not undone: {detail}").format(detail=refusal_text(refusal)))
     return BulkResult(selected=one, text=_("Undone. The request is open again."), is_undone=True)
 
 
@@ -202,7 +203,7 @@ def _decide(one: SelectedRequest, verdict: str, message: str, asked: QueryDict, 
             request_key=one.key,
         )
     except Refusal as refusal:
-        return BulkResult(selected=one, text=_("Not decided: {detail}").format(detail=refusal.detail))
+        return BulkResult(selected=one, text=_("Not decided: {detail}").format(detail=refusal_text(refusal)))
     return _result(one, receipt.decision)
 
 

@@ -19,6 +19,7 @@ from reviewqueue.pages import code_labels
 from reviewqueue.pages.inbox.list_request import ListRequest, address, read_list, read_list_text
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page
 from reviewqueue.text.hidden_characters import mark_hidden_plain
+from reviewqueue.text.problem_texts import refusal_text, translate_problem
 
 #: How an error names the member of the filter.
 _MEMBERS = {"/name": gettext_noop("The name"), "/query": gettext_noop("The list")}
@@ -75,10 +76,12 @@ def change(request: PageRequest, verb: str) -> HttpResponse:
     except NotFound:
         raise
     except PayloadInvalid as refusal:
-        problems = " ".join(f"{_(_MEMBERS[problem.pointer])} {problem.message}." for problem in refusal.errors)
-        messages.error(request, f"{problems or refusal.detail} {_('Nothing was saved.')}")
+        problems = " ".join(
+            f"{_(_MEMBERS[problem.pointer])} {translate_problem(problem.message)}." for problem in refusal.errors
+        )
+        messages.error(request, f"{problems or refusal_text(refusal)} {_('Nothing was saved.')}")
     except Refusal as refusal:
-        messages.error(request, mark_hidden_plain(refusal.detail))
+        messages.error(request, mark_hidden_plain(refusal_text(refusal)))
     else:
         messages.success(request, mark_hidden_plain(text))
     return redirect_page(request, address(asked.view, asked.filters))

@@ -29,6 +29,7 @@ from reviewqueue.pages.interrupt.refusal_messages import status_of
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible, redirect_page, render_page
 from reviewqueue.pages.saved_replies import INSERT, insert_reply
 from reviewqueue.queries.page_queries import get_request_page
+from reviewqueue.text.problem_texts import refusal_text, translate_problem
 from runs.models import Interrupt
 
 MAX_REASON_LENGTH = 1_000
@@ -215,8 +216,11 @@ def _show_page(
 
 
 def _sentence(refusal: Refusal) -> str:
-    problems = "; ".join(f"it {problem.message}" for problem in getattr(refusal, "errors", ()))
-    return problems[:1].upper() + problems[1:] + "." if problems else refusal.detail
+    problems = "; ".join(
+        _("it {problem}").format(problem=translate_problem(problem.message))
+        for problem in getattr(refusal, "errors", ())
+    )
+    return problems[:1].upper() + problems[1:] + "." if problems else refusal_text(refusal)
 
 
 def _text(request: PageRequest, name: str) -> str:

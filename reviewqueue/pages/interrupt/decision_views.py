@@ -31,6 +31,7 @@ from reviewqueue.queries.page_queries import RequestPage, get_request_page
 from reviewqueue.review_quality import reading_pace
 from reviewqueue.text.json_diff_text import changes_between, limit_changes
 from reviewqueue.text.people import person_name
+from reviewqueue.text.problem_texts import refusal_text
 from runs.attachments import list_usable
 from runs.decisions import closed_refusal
 from runs.errors import AttachmentRefused, InputInvalid
@@ -127,7 +128,7 @@ def attach(request: PageRequest, interrupt_id: str) -> HttpResponse:
         raise
     except (AttachmentRefused, Busy) as refusal:
         form = parse_decision_form(screen, request.POST, validate=False)
-        return page.show(form.with_error(refusal.detail), status=422)
+        return page.show(form.with_error(refusal_text(refusal)), status=422)
     except Refusal as refusal:
         return _show_refusal(page, parse_decision_form(screen, request.POST, validate=False), refusal)
     form_data = request.POST.copy()
@@ -186,7 +187,7 @@ def _submit(page: _Page, form: DecisionForm) -> HttpResponse:
     except InputInvalid as invalid:
         return page.show(form.with_problems(invalid.errors), status=422)
     except PayloadInvalid as invalid:
-        return page.show(form.with_error(invalid.detail), status=422)
+        return page.show(form.with_error(refusal_text(invalid)), status=422)
     except NotFound:
         raise
     except Refusal as refusal:
@@ -272,7 +273,7 @@ def save_draft(request: PageRequest, interrupt_id: str) -> HttpResponse:
             message = "" if draft is not None else _("This request is closed, so no draft is saved.")
             drafts.delete_session_draft(request)
         except PayloadInvalid as refusal:
-            message = refusal.detail
+            message = refusal_text(refusal)
         except drafts.NewerDraft:
             is_newer_draft = True
     else:

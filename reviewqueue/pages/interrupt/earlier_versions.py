@@ -13,6 +13,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db.models import Q
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from reviewqueue import permissions
 from reviewqueue.pages import code_labels
@@ -52,7 +53,9 @@ def changes_since_version(interrupt: Interrupt, version: int, *, facts: list[Fac
     deadline: SafeString | str = ""
     if seen.deadline != interrupt.deadline:
         deadline = format_html(
-            "{} is now {}", times.datetime_element(seen.deadline), times.datetime_element(interrupt.deadline)
+            _("{before} is now {after}"),
+            before=times.datetime_element(seen.deadline),
+            after=times.datetime_element(interrupt.deadline),
         )
     if not differences and not deadline:
         return None

@@ -22,6 +22,7 @@ from reviewqueue.pages.interrupt.earlier_versions import ChangesSinceOpened, cha
 from reviewqueue.queries.page_queries import RequestPage
 from reviewqueue.text import times
 from reviewqueue.text.people import person_name
+from reviewqueue.text.problem_texts import refusal_text
 from runs.decisions import closed_refusal
 from runs.errors import AlreadyVoted, ClaimedByOther, Expired
 from runs.interrupts import is_past_deadline
@@ -101,7 +102,7 @@ def why_cannot_decide(screen: RequestPage, *, now: datetime) -> CannotDecide | N
         )
     else:
         return None
-    return CannotDecide(code=refusal.code, reason=refusal.detail, who_can=_(WHO_CAN[refusal.code]))
+    return CannotDecide(code=refusal.code, reason=refusal_text(refusal), who_can=_(WHO_CAN[refusal.code]))
 
 
 # --- the page after a refused decision ----------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ def _headline_and_detail(
         changed = _what_changed(screen, seen_version)
         advice = _("Read it again. Your draft is filled in.") if has_entries else _("Read it again.")
         return _(_HEADLINES["stale_version"]), f"{changed} {advice}"
-    return _(_HEADLINES.get(refusal.code, "The decision was refused.")), refusal.detail
+    return _(_HEADLINES.get(refusal.code, "The decision was refused.")), refusal_text(refusal)
 
 
 def _what_changed(screen: RequestPage, seen_version: int) -> str:

@@ -23,6 +23,7 @@ from reviewqueue.queries.page_queries import ReceiptPage
 from reviewqueue.review_quality.planted_requests import may_see_outcome
 from reviewqueue.review_quality.reading_pace import find_fast
 from reviewqueue.text.json_diff_text import LimitedChanges, changes_between, limit_changes
+from reviewqueue.text.problem_texts import void_reason_text
 from reviewqueue.text.times import duration_label
 from reviewqueue.webhooks.models import Delivery, DeliveryStatus
 from runs.attachments import attachments_of
@@ -174,7 +175,7 @@ def _steps(screen: ReceiptPage, unclaimed: UnclaimedRun | None, *, now: datetime
             decided,
             Step(
                 label=_("Ended"),
-                detail=continuation.void_reason or _("the run does not continue from here"),
+                detail=void_reason_text(continuation.void_reason) or _("the run does not continue from here"),
                 state="now",
             ),
         ]

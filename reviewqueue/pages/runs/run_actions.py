@@ -25,6 +25,7 @@ from ledger.states import OPEN_EFFECTS, EffectStatus
 from reviewqueue import permissions
 from reviewqueue.pages.rendering import PageRequest, not_found_if_invisible
 from reviewqueue.text.hidden_characters import mark_hidden_plain
+from reviewqueue.text.problem_texts import refusal_text
 from runs.models import Checkpoint, Run
 from runs.states import FINAL, RunStatus
 from runs.use_cases import control_run
@@ -174,7 +175,7 @@ def perform_action(request: PageRequest, run_id: str, verb: str) -> HttpResponse
         except NotFound:
             raise
         except Refusal as refusal:
-            messages.error(request, f"{_NOT_DONE[verb]} {refusal.detail}")
+            messages.error(request, f"{_NOT_DONE[verb]} {refusal_text(refusal)}")
     address = resolve_url("run", run_id)
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
 

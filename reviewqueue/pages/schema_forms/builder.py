@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import simplejson
+from django.utils.translation import gettext as _
 
 from ledger import exact_json
 from ledger.exact_json import ABSENT
@@ -107,7 +108,13 @@ def build_form(
     schema = schemas.translate(schema)
     free = not must_be_given and (schema is True or schema == {})
     root = Place(
-        path=(prefix,), pointer="", label="Answer", is_name=False, by_agent=False, required=not free, proposed=proposed
+        path=(prefix,),
+        pointer="",
+        label=_("Answer"),
+        is_name=False,
+        by_agent=False,
+        required=not free,
+        proposed=proposed,
     )
     builder = Builder(schema, submitted_rows or SubmittedRows(), edits=proposed is not ABSENT)
     node = builder.build(root)
@@ -122,12 +129,12 @@ def _whole_answer(prefix: str, root: Node) -> Field | None:
         name=json_name(prefix),
         id=f"{prefix}--json",
         pointer="",
-        label="Whole answer",
+        label=_("Whole answer"),
         by_agent=False,
         widget=JSON,
         required=False,
-        rule=f"JSON; {field_help.WHOLE_ANSWER}",
-        folded="Enter the whole answer as JSON",
+        rule=_("JSON; {remark}").format(remark=_(field_help.WHOLE_ANSWER)),
+        folded=_("Enter the whole answer as JSON"),
     )
 
 
@@ -137,7 +144,13 @@ def build_edit_form(arguments: Any, *, prefix: str = "arguments", submitted_rows
     No schema validates it, so each field keeps its type, and a text can be emptied.
     """
     root = Place(
-        path=(prefix,), pointer="", label="Arguments", is_name=False, by_agent=False, required=True, proposed=arguments
+        path=(prefix,),
+        pointer="",
+        label=_("Arguments"),
+        is_name=False,
+        by_agent=False,
+        required=True,
+        proposed=arguments,
     )
     builder = Builder(_schema_of(arguments), submitted_rows or SubmittedRows(), as_given=True)
     return Form(prefix=prefix, root=builder.build(root), schema=None)
@@ -299,7 +312,7 @@ class Builder:
                 required=member.required,
                 is_conditional=member.is_conditional,
             )
-            inner = replace(inner, remark=field_help.CONDITIONAL if member.is_conditional else "")
+            inner = replace(inner, remark=_(field_help.CONDITIONAL) if member.is_conditional else "")
             members[member.name] = self.node(member.schema, inner)
         group = Group(
             name=place.name,
@@ -336,7 +349,7 @@ class Builder:
         """Return the JSON box for members that the schema does not name. A folded one does not count as a field."""
         box = self.json({"type": "object"}, place.others(proposed or ABSENT), field_help.ANY_NAMES)
         if is_folded:
-            return replace(box, folded="Add other members as JSON")
+            return replace(box, folded=_("Add other members as JSON"))
         self.counted(lambda: box)
         return box
 
@@ -383,7 +396,7 @@ class Builder:
         options = options_of(schema)
         chosen = option_key(options, place.proposed) or ""
         if not place.required:
-            options = [Option(key="", label="Left out", value=ABSENT, by_product=True), *options]
+            options = [Option(key="", label=_("Left out"), value=ABSENT, by_product=True), *options]
         return self.field(schema, place, widget=CHOICE, initial=chosen, options=tuple(options))
 
     def fixed(self, schema: Any, place: Place) -> Field:
@@ -572,7 +585,7 @@ def build_alternatives(builder: Builder, schema: dict[str, Any], place: Place) -
     chosen = _matching_branch(builder, subschemas, place.proposed)
     if place.proposed is not ABSENT and chosen is None and not is_open:
         return builder.counted(lambda: builder.json(schema, place, field_help.OTHER_KIND))
-    branches = [] if place.required else [Branch(key="", label="Left out", by_product=True)]
+    branches = [] if place.required else [Branch(key="", label=_("Left out"), by_product=True)]
     labels = _branch_labels(subschemas)
     for index, subschema in enumerate(subschemas):
         label, by_product = labels[index]
@@ -611,9 +624,9 @@ _OTHER_TYPES = "other"
 
 
 def _branch_of_other_types(builder: Builder, place: Place, proposed: Any) -> Branch:
-    inner = place.branch(_OTHER_TYPES, label="Other value", by_agent=False, proposed=proposed)
+    inner = place.branch(_OTHER_TYPES, label=_("Other value"), by_agent=False, proposed=proposed)
     node = builder.counted(lambda: builder.json(True, inner, field_help.OTHER_TYPES))
-    return Branch(key=_OTHER_TYPES, label="A value of another type", by_product=True, node=node)
+    return Branch(key=_OTHER_TYPES, label=_("A value of another type"), by_product=True, node=node)
 
 
 def _matching_branch(builder: Builder, subschemas: list[Any], value: Any) -> int | None:
@@ -633,7 +646,7 @@ def _branch_labels(subschemas: list[Any]) -> list[tuple[str, bool]]:
         field_help.branch_label(inner, kind=widget_for(inner), number=number)
         for number, inner in enumerate(subschemas, start=1)
     ]
-    labels = [label for label, _ in found]
+    labels = [label for label, __ in found]
     return [
         (f"{label} ({number})" if labels.count(label) > 1 else label, by_product)
         for number, (label, by_product) in enumerate(found, start=1)

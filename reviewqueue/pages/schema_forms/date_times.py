@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from reviewqueue.pages.schema_forms.fields import DATE_TIME
 from reviewqueue.text.times import find_time_zone
@@ -68,7 +69,7 @@ def is_same_local(one: str, other: str) -> bool:
 
 
 def _shortest(local: str) -> str:
-    whole, _, fraction = local.partition(".")
+    whole, __, fraction = local.partition(".")
     if fraction.rstrip("0"):
         return f"{whole}.{fraction.rstrip('0')}"
     return whole.removesuffix(":00") if _HAS_SECONDS.search(whole) else whole
@@ -114,9 +115,9 @@ def _offset_text(offset: timedelta) -> str:
 def offset_options(widget: str, *, shown: str, chosen: str) -> list[OffsetOption]:
     """Return the zones: that of the initial value (``shown``), the reader's, UTC, and every offset in use."""
     own = timezone.get_current_timezone_name()
-    first = {} if shown in ("", "Z") else {shown: f"UTC{shown}, as shown"}
+    first = {} if shown in ("", "Z") else {shown: _("{zone}, as shown").format(zone=f"UTC{shown}")}
     if widget == DATE_TIME and own != "UTC":
-        first[own] = f"{own}, your time zone"
+        first[own] = _("{zone}, your time zone").format(zone=own)
     first["Z"] = "UTC"
     rest = {offset: f"UTC{offset}" for offset in _OFFSETS if offset not in first}
     wanted = chosen or shown or next(iter(first))

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop, ngettext
 
 from ledger import exact_json
 from reviewqueue.pages.schema_forms.fields import (
@@ -30,6 +32,8 @@ from reviewqueue.pages.schema_forms.fields import (
     TIME,
     UNCHANGEABLE,
 )
+from reviewqueue.text.numbers import number_label
+from reviewqueue.text.problem_texts import translate_kind
 from runs import schemas
 from runs.schemas.attachments import rule_of
 from runs.schemas.error_messages import FORMAT_LABELS
@@ -37,26 +41,31 @@ from runs.schemas.error_messages import FORMAT_LABELS
 _MAX_LABEL = 200
 _MAX_HINT = 1_000
 _MAX_REMARK = 80
-_OTHER_PATTERN = "in a certain form, which is checked when you send it"
+_OTHER_PATTERN = gettext_noop("in a certain form, which is checked when you send it")
 
 INPUT_MODES = {"email": "email", "uri": "url"}
 
-ANYTHING = "it accepts any value"
-ANY_NAMES = "its members can have any names"
-ANY_ENTRIES = "its entries can have any type"
-TOO_DEEP = "it is nested too deeply for fields of its own"
-TOO_MANY = "it has too many fields for a form"
-OTHER_KIND = "the value shown has another type than the schema asks for"
-FREE_RULES = "its schema has rules that a field cannot show"
-CONDITIONAL = "only with some of the other answers"
-OTHER_TYPES = "its schema names no type, so that a value of another type can be valid"
-WHOLE_ANSWER = "it is sent instead of the fields above"
-NOTHING_TO_FILL = "it has no fields: it can only be sent or left out"
+ANYTHING = gettext_noop("it accepts any value")
+ANY_NAMES = gettext_noop("its members can have any names")
+ANY_ENTRIES = gettext_noop("its entries can have any type")
+TOO_DEEP = gettext_noop("it is nested too deeply for fields of its own")
+TOO_MANY = gettext_noop("it has too many fields for a form")
+OTHER_KIND = gettext_noop("the value shown has another type than the schema asks for")
+FREE_RULES = gettext_noop("its schema has rules that a field cannot show")
+CONDITIONAL = gettext_noop("only with some of the other answers")
+OTHER_TYPES = gettext_noop("its schema names no type, so that a value of another type can be valid")
+WHOLE_ANSWER = gettext_noop("it is sent instead of the fields above")
+NOTHING_TO_FILL = gettext_noop("it has no fields: it can only be sent or left out")
 
 _TYPE_LABELS = {
-    "string": "Text", "number": "Number", "integer": "Whole number", "boolean": "Yes or no", "array": "List",
-    "object": "Several fields", "null": "Nothing (null)",
-}  # fmt: skip
+    "string": gettext_lazy("Text"),
+    "number": gettext_lazy("Number"),
+    "integer": gettext_lazy("Whole number"),
+    "boolean": gettext_lazy("Yes or no"),
+    "array": gettext_lazy("List"),
+    "object": gettext_lazy("Several fields"),
+    "null": gettext_lazy("Nothing (null)"),
+}
 
 
 def truncate(text: Any, limit: int = _MAX_LABEL) -> str:
@@ -93,12 +102,15 @@ def branch_label(schema: Any, *, kind: str, number: int) -> tuple[str, bool]:
         return truncate(value_label(schema["const"])), False
     types = schema.get("type", kind) if isinstance(schema, dict) else kind
     name = types if isinstance(types, str) else ""
-    return _TYPE_LABELS.get(name, "One of several values" if kind == CHOICE else f"Option {number}"), True
+    if name in _TYPE_LABELS:
+        return str(_TYPE_LABELS[name]), True
+    return _("One of several values") if kind == CHOICE else _("Option {number}").format(number=number), True
 
 
 def size(value: Any) -> str:
     """Return the size of a value that no control shows."""
-    return f"{len(exact_json.dumps(value)):,} characters"
+    number = len(exact_json.dumps(value))
+    return ngettext("{number} character", "{number} characters", number).format(number=number_label(number))
 
 
 def remark(schema: Any, proposed: Any, initial: Any) -> str:
@@ -107,31 +119,34 @@ def remark(schema: Any, proposed: Any, initial: Any) -> str:
         return ""
     default = truncate(exact_json.dumps(schema["default"]), _MAX_REMARK)
     if proposed is not ABSENT:
-        return f"shows the proposed value; the default is {default}"
-    return "filled in with the default" if initial is not ABSENT else f"the default, {default}, is not filled in"
+        return _("shows the proposed value; the default is {default}").format(default=default)
+    if initial is not ABSENT:
+        return _("filled in with the default")
+    return _("the default, {default}, is not filled in").format(default=default)
 
 
 def rule(schema: Any, widget: str, *, why_json: str = "") -> str:
     """Return what a field requires beyond its type, such as "at least 1, at most 5"."""
     if isinstance(schema, dict) and "enum" in schema and widget in (LINE, LINES, NUMBER):
-        return f"one of {len(schema['enum']):,} listed values"
+        return _("one of {number} listed values").format(number=number_label(len(schema["enum"])))
     if widget == JSON:
-        return f"JSON, because {why_json or ANYTHING}"
+        return _("JSON, because {reason}").format(reason=_(why_json or ANYTHING))
     if not isinstance(schema, dict) or widget in (CHOICE, FIXED, UNCHANGEABLE):
         return ""
     if widget in (LIST, ENTRIES, CHECKS):
         return _list_rule(schema, widget)
-    rules = [f"{text} {exact_json.dumps(schema[keyword])}" for keyword, text in _LIMITS if keyword in schema]
+    rules = [_(text).format(limit=exact_json.dumps(schema[keyword])) for keyword, text in _LIMITS if keyword in schema]
     if schema.get("minLength", 0) > 1:
-        rules.append(f"at least {schema['minLength']} characters")
+        rules.append(_("at least {number} characters").format(number=schema["minLength"]))
     if "maxLength" in schema:
-        rules.append(f"at most {schema['maxLength']} characters")
+        text = ngettext("at most {number} character", "at most {number} characters", int(schema["maxLength"]))
+        rules.append(text.format(number=schema["maxLength"]))
     if widget == INTEGER:
-        rules.insert(0, "a whole number")
+        rules.insert(0, _("a whole number"))
     if widget == FILE:
         rules.append(_file_rule(schema))
     elif "format" in schema and widget not in (DATE, DATE_TIME, TIME):
-        rules.append(FORMAT_LABELS[schema["format"]])
+        rules.append(translate_kind(FORMAT_LABELS[schema["format"]]))
     if "pattern" in schema:
         rules += _pattern_rule(schema)
     return ", ".join(rules)
@@ -142,7 +157,7 @@ def _file_rule(schema: dict[str, Any]) -> str:
     allowed = rule_of(schema)
     types = [media_type.rpartition("/")[2].upper() for media_type in allowed.media_types]
     size = filesizeformat(allowed.max_bytes).replace("\N{NO-BREAK SPACE}", " ")
-    return f"a {' or '.join(types)} file of at most {size}"
+    return _("a {types} file of at most {size}").format(types=_(" or ").join(types), size=size)
 
 
 def _pattern_rule(schema: dict[str, Any]) -> list[str]:
@@ -153,39 +168,38 @@ def _pattern_rule(schema: dict[str, Any]) -> list[str]:
     texts = [one for one in schema.get("examples", ()) if isinstance(one, str)]
     example = next((one for one in texts if not schemas.validate(rules, one)), None)
     if example is not None:
-        return [f"such as {truncate(example, _MAX_REMARK)}"]
+        return [_("such as {example}").format(example=truncate(example, _MAX_REMARK))]
     if "description" in schema:
         return []
-    words, example = pattern_example(schema["pattern"]) or ("", "")
-    checked = rules if words == "such as" else {"pattern": schema["pattern"]}
-    return [f"{words} {example}"] if example and not schemas.validate(checked, example) else [_OTHER_PATTERN]
+    text, example = pattern_example(schema["pattern"]) or ("", "")
+    checked = rules if text == WHOLE_EXAMPLE else {"pattern": schema["pattern"]}
+    is_valid = bool(example) and not schemas.validate(checked, example)
+    return [_(text).format(example=example) if is_valid else _(_OTHER_PATTERN)]
 
 
 def _list_rule(schema: dict[str, Any], widget: str) -> str:
-    rules = ["one entry per line"] if widget == ENTRIES else []
+    rules = [_("one entry per line")] if widget == ENTRIES else []
     if schema.get("minItems"):
-        rules.append(f"at least {_entries(schema['minItems'])}")
+        text = ngettext("at least {number} entry", "at least {number} entries", int(schema["minItems"]))
+        rules.append(text.format(number=schema["minItems"]))
     if "maxItems" in schema:
-        rules.append(f"at most {_entries(schema['maxItems'])}")
+        text = ngettext("at most {number} entry", "at most {number} entries", int(schema["maxItems"]))
+        rules.append(text.format(number=schema["maxItems"]))
     if schema.get("uniqueItems") and widget != CHECKS:
-        rules.append("no duplicates")
+        rules.append(_("no duplicates"))
     inner = schema.get("items")
     if widget == ENTRIES and isinstance(inner, dict):
         each = rule(inner, INTEGER if inner.get("type") == "integer" else "line")
-        rules += [f"each {each}"] if each else []
+        rules += [_("each {rule}").format(rule=each)] if each else []
     return ", ".join(rules)
 
 
-def _entries(number: Any) -> str:
-    return "1 entry" if number == 1 else f"{number} entries"
-
-
 _LIMITS = (
-    ("minimum", "at least"),
-    ("exclusiveMinimum", "more than"),
-    ("maximum", "at most"),
-    ("exclusiveMaximum", "less than"),
-    ("multipleOf", "a multiple of"),
+    ("minimum", gettext_noop("at least {limit}")),
+    ("exclusiveMinimum", gettext_noop("more than {limit}")),
+    ("maximum", gettext_noop("at most {limit}")),
+    ("exclusiveMaximum", gettext_noop("less than {limit}")),
+    ("multipleOf", gettext_noop("a multiple of {limit}")),
 )
 
 
@@ -198,13 +212,20 @@ _LIMITS = (
 _ATOM = re.compile(r"\\(.)|\[((?:\\.|[^\]\\])+)\]|([^\\\[\](){}|^$*+?.])")
 _COUNT = re.compile(r"\{([0-9]{1,2})(?:,[0-9]*)?\}|([*+?])")
 _MAX_LENGTH = 40
+WHOLE_EXAMPLE = gettext_noop("such as {example}")
+_EXAMPLES = {
+    (True, True): WHOLE_EXAMPLE,
+    (True, False): gettext_noop("beginning with {example}"),
+    (False, True): gettext_noop("ending with {example}"),
+    (False, False): gettext_noop("containing {example}"),
+}
 _DIGITS, _UPPER, _LOWER = "1234567890", "ABCDEFGHJK", "abcdefghjk"
 _CLASSES = {"d": _DIGITS, "w": _LOWER, "s": " "}
 _RANGES = (("0-9", _DIGITS), ("\\d", _DIGITS), ("A-Z", _UPPER), ("a-z", _LOWER), ("\\w", _LOWER))
 
 
 def pattern_example(pattern: str) -> tuple[str, str] | None:
-    """Return what an example is ("such as", "beginning with" ...) and the example; ``None`` for other patterns."""
+    """Return what an example is ("such as {example}" ...) and the example; ``None`` for other patterns."""
     begins, ends = pattern.startswith("^"), pattern.endswith("$") and not pattern.endswith("\\$")
     inner = pattern[begins : len(pattern) - ends]
     text, at = "", 0
@@ -222,8 +243,7 @@ def pattern_example(pattern: str) -> tuple[str, str] | None:
             return None
     if not text.strip():
         return None
-    words = {(True, True): "such as", (True, False): "beginning with", (False, True): "ending with"}
-    return words.get((begins, ends), "containing"), text
+    return _EXAMPLES[begins, ends], text
 
 
 def _characters(atom: re.Match[str]) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from ledger.exact_json import ABSENT
 from reviewqueue.drafts import is_secret_name
 from runs.schemas.traversal import join_pointer
@@ -275,7 +277,7 @@ class Place:
         return Place(
             path=(*self.path, "-others"),
             pointer=join_pointer(self.pointer, "-others"),
-            label="Other members",
+            label=_("Other members"),
             is_name=False,
             by_agent=False,
             required=False,
@@ -289,7 +291,7 @@ class Place:
         return Place(
             path=(*self.path, key),
             pointer=join_pointer(self.pointer, position),
-            label=f"Entry {position + 1}",
+            label=_("Entry {number}").format(number=position + 1),
             is_name=False,
             by_agent=False,
             required=True,

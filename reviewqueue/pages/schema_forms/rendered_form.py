@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from ledger.errors import Problem
 from reviewqueue.pages.schema_forms.date_times import OffsetOption, is_local_time, offset_options
 from reviewqueue.pages.schema_forms.fields import (
@@ -37,6 +39,7 @@ from reviewqueue.pages.schema_forms.fields import (
     rows_name,
     was_empty,
 )
+from reviewqueue.text.problem_texts import translate_problem
 from runs import schemas
 
 
@@ -225,16 +228,17 @@ class _Renderer:
 
     def placed(self, problem: Problem) -> FormError:
         """Attach a problem to the innermost node that contains its pointer; return its line in the error summary."""
+        text = translate_problem(problem.message)
         containing = [node for node in self.nodes if _contains(node.pointer, problem.pointer)]
         if not containing:
             return FormError(
-                id=f"{self.form.prefix}--form", label="", message=f"{problem.pointer}: {problem.message}".lstrip(": ")
+                id=f"{self.form.prefix}--form", label="", message=f"{problem.pointer}: {text}".lstrip(": ")
             )
         node = max(containing, key=lambda candidate: len(candidate.pointer))
         rest = problem.pointer[len(node.pointer) :].lstrip("/").replace("~1", "/").replace("~0", "~")
         if rest.isdecimal() and isinstance(node, Field) and node.widget in (ENTRIES, CHECKS):
-            rest = f"entry {int(rest) + 1}"
-        message = f"{rest}: {problem.message}" if rest else problem.message
+            rest = _("entry {number}").format(number=int(rest) + 1)
+        message = f"{rest}: {text}" if rest else text
         self.messages.setdefault(node.id, []).append(message)
         label = node.owner_label if isinstance(node, Field) and node.owner_label else node.label
         return FormError(id=node.id, label=label, message=message)
@@ -257,7 +261,7 @@ class _Renderer:
     def other_ways(self) -> OtherWays | None:
         whole = self.form.whole
         boxes = [*self.folded, *([self.field(whole, tuple(self.messages.get(whole.id, ())))] if whole else [])]
-        label = "Other ways to answer" if whole else "Add other members as JSON"
+        label = _("Other ways to answer") if whole else _("Add other members as JSON")
         return OtherWays(label=label, boxes=tuple(boxes)) if boxes else None
 
     def node(self, node: Node) -> RenderedNode:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from ledger.digests import digest
 from ledger.exact_json import ABSENT
 from reviewqueue.pages.schema_forms import field_help
@@ -225,8 +227,8 @@ def options_of(schema: dict[str, Any]) -> list[Option]:
         ]
     if "enum" not in schema:
         return [
-            Option(key="true", label="Yes", value=True, by_product=True),
-            Option(key="false", label="No", value=False, by_product=True),
+            Option(key="true", label=_("Yes"), value=True, by_product=True),
+            Option(key="false", label=_("No"), value=False, by_product=True),
         ]
     types = schema.get("type")
     labels = field_help.value_labels(schema["enum"])
