@@ -93,12 +93,12 @@ def has_claimable_run(*, agent: Agent, code_version: str = "", code_versions: se
 
 
 def claim_continuations(request: ClaimRequest, *, limit: int) -> list[ClaimedRun]:
-    """Claim up to ``limit`` runs, the most urgent first, in one transaction each; fewer if their states are large.
+    """Claim up to ``limit`` runs, the most urgent first, in one transaction each; fewer if they are large.
 
     A run that a worker of the same code version handed back as unreadable is not offered to it again.
     """
     claimed = _find_repeated_claims(request) if request.request_key else []
-    if claimed and _count_state_characters(claimed) > MAX_STATE_CHARACTERS:
+    if claimed and max(_count_state_characters(claimed), _count_answer_characters(claimed)) > MAX_STATE_CHARACTERS:
         return claimed
     misses, measured = 0, len(claimed)
     while (not claimed or len(claimed) < limit) and misses < MAX_MISSES:
@@ -107,6 +107,8 @@ def claim_continuations(request: ClaimRequest, *, limit: int) -> list[ClaimedRun
             break
         if isinstance(outcome, ClaimedRun):
             claimed.append(outcome)
+            if _count_answer_characters(claimed) > MAX_STATE_CHARACTERS:
+                break
             if len(claimed) - measured >= CLAIMS_BETWEEN_SIZES:
                 measured = len(claimed)
                 if _count_state_characters(claimed) > MAX_STATE_CHARACTERS:
@@ -120,13 +122,18 @@ def claim_continuations(request: ClaimRequest, *, limit: int) -> list[ClaimedRun
 MAX_MISSES = 100
 #: Limit of permits, the newest, that a claim lists.
 MAX_PERMITS_OF_CLAIM = 100
-#: Characters of states after which a claim takes no further run, and how many runs it takes between two measurements.
+#: Characters of states, or of answers, after which a claim takes no further run. States are measured after so many runs.
 MAX_STATE_CHARACTERS, CLAIMS_BETWEEN_SIZES = 4_000_000, 20
 
 
 def _count_state_characters(claimed: list[ClaimedRun]) -> int:
     checkpoints = Checkpoint.objects.filter(pk__in=[it.checkpoint.pk for it in claimed])
     return int(checkpoints.aggregate(all=Sum(Length("state")))["all"])
+
+
+def _count_answer_characters(claimed: list[ClaimedRun]) -> int:
+    listed = [decision for it in claimed for decision in (*it.answers, *it.overtaken)]
+    return sum(decision.characters for decision in listed)  # type: ignore[attr-defined]  # an annotation
 
 
 @use_case

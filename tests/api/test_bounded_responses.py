@@ -263,6 +263,15 @@ def test_a_claim_lists_every_answer_of_its_checkpoint_and_bounds_the_earlier_one
     assert taken["more_answers"].endswith(f"/api/v1/runs/{run}/answers")
 
 
+def test_a_claim_of_several_runs_ends_once_their_answers_are_large(monkeypatch):
+    monkeypatch.setattr(claim_continuation, "MAX_STATE_CHARACTERS", 1_500)
+    worker = a_worker()
+    runs = [an_answered_run(worker, the_wait(), answers=[an_answer("x" * 1_000)]) for _ in range(3)]
+    first, repeated = (worker.post("continuations/claim", {"max": 100}, Idempotency_Key="one").body for _ in range(2))
+    assert [it["run"]["id"] for it in first] == [it["run"]["id"] for it in repeated] == runs[:2]
+    assert [it["run"]["id"] for it in worker.post("continuations/claim", {"max": 100}).body] == runs[2:]
+
+
 def test_an_edit_counts_what_it_approved_and_what_it_changed():
     builders.a_policy("approval.action")
     worker = a_worker()
