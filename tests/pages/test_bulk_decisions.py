@@ -263,7 +263,7 @@ def test_a_decision_of_another_person_is_not_undone_in_bulk():
 def test_one_link_selects_every_request_of_the_page_that_can_be_decided_in_bulk():
     client, waits, high = desk.signed_in(desk.lena()), [desk.a_refund(number) for number in range(3)], desk.an_order()
     html = client.get("/", {"queue": "refunds"}).content.decode()
-    [address] = re.findall(r'<a class="unscripted" href="([^"]+)"\s*>\s*Decide all 3 in bulk\s*</a>', html)
+    [address] = re.findall(r'<a\s+class="unscripted"\s+href="([^"]+)"\s*>\s*Decide all 3 in bulk\s*</a>', html)
     html = client.get(address.replace("&amp;", "&")).content.decode()
     assert "Selected: 3" in html
     assert all(it.public_id in html for it in waits)

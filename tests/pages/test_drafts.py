@@ -168,7 +168,7 @@ def test_a_chosen_verdict_without_input_is_called_a_choice(typing):
     save(client, interrupt, form | {"message-reject": " "})
     html = page(client, interrupt)
     assert re.search(r"You chose “Reject”\s+<time", html)
-    assert "Your draft" not in html
+    assert "Your draft from" not in html
     form = desk.form_of(client, interrupt, verdict="edit")
     fields = re.findall(r'name="(arguments[^"]*)"[^>]*value="([^"]*)"', html)
     fields += re.findall(r'<textarea[^>]*name="(arguments[^"]*)"[^>]*>\n([^<]*)</textarea>', html)
