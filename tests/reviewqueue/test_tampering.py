@@ -555,7 +555,7 @@ def test_the_database_itself_refuses_to_change_what_is_append_only(table: str, h
         a_planted_request()
     if "standingrule" in table:
         a_decided_refund()
-        connection.check_constraints()  # TRUNCATE waits for deferred ones
+    connection.check_constraints()  # TRUNCATE waits for deferred ones
     statement = {
         "UPDATE": f'UPDATE "{table}" SET id = id + 1000000',  # noqa: S608  our own names
         "DELETE": f'DELETE FROM "{table}"',  # noqa: S608  our own names
