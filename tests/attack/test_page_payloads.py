@@ -98,12 +98,15 @@ def some(turn: int) -> list[str]:
 def test_no_value_in_any_field_of_a_form_is_a_server_error(kind, world):
     addresses = with_a_question(world)
     client, turn = world.browser_of(kind), 0
+    tried: set[tuple[str, frozenset[str]]] = set()  # a form that several pages have is one form
     for address in addresses:
         for action, fields in forms_of(client, address):
-            for name in fields:
+            form = (action, frozenset(fields))
+            for name in fields if form not in tried else ():
                 for what in some(turn):
                     assert sent(client, action, fields, name, HOSTILE[what]) < 500, (action, name, what)
                 turn += 1
+            tried.add(form)
     assert turn > 5
 
 
