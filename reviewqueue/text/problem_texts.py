@@ -250,7 +250,7 @@ _PARTS = {
 
 
 def _pattern(message: str) -> re.Pattern[str]:
-    """Return the expression for the texts that a message with values stands for."""
+    """Return the expression that matches a message with any values."""
     parts = re.split(r"\{([a-z]+)\}", message)
     return re.compile(
         "".join(

@@ -599,7 +599,7 @@ def summarize_edit(decision: Decision | None, wait: Interrupt | None) -> SafeStr
         format_html("<code>{}</code> {} → {}", render_exact(it.place, one_line=True), _short(it.old), _short(it.new))
         for it in found[:PLACES_SHOWN]
     ]
-    listed = mark_safe("; ".join(told))  # noqa: S308  every part was escaped
+    listed = format_html_join("; ", "{}", ((text,) for text in told))
     if len(found) <= PLACES_SHOWN:
         return listed
     return format_html(_("{changes}, and {number} more"), changes=listed, number=len(found) - PLACES_SHOWN)
